@@ -3,7 +3,7 @@
 
 #include <string_view>
 
-namespace gp {
+namespace base {
 
 struct BuildInfo {
   std::string_view version;
@@ -13,4 +13,4 @@ struct BuildInfo {
 
 BuildInfo build_info();
 
-}  // namespace gp
+}  // namespace base
