@@ -1,0 +1,525 @@
+"""Real Slurm on one machine: a controller and nodes, each in namespaces of its own, and the program under test as
+Prolog= and Epilog=.
+
+    with Cluster(root=slurm_root("24.11"), prolog=binary, nodes=3) as c:
+        job = c.sbatch("-N2", "--exclusive", wrap="true")
+
+Nothing outlives the `with`: every mount and interface lives in a node's namespaces, and those end with its first process
+(node_init.py), which ends when this process does. What a node may show of itself is under `node.path("/...")`.
+"""
+import contextlib
+import ctypes
+import dataclasses
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import imds
+
+HERE = Path(__file__).resolve().parent
+PROJECT = HERE.parent.parent
+FAKES = HERE / "fakes"
+PR_SET_PDEATHSIG = 1
+NODE_LIST = "/etc/nvidia-imex/nodes_config.cfg"
+libc = ctypes.CDLL(None, use_errno=True)
+
+
+class RigError(Exception):
+    pass
+
+
+class NoSuite(Exception):
+    """The Debian suite that holds this Slurm cannot be had here."""
+
+
+def slurm_root(version):
+    """The folder of a Debian root with this Slurm in it, made now if it is not there yet."""
+    made = subprocess.run([HERE / "make-roots", version], stdout=subprocess.PIPE, text=True, check=False)
+    words = made.stdout.split(maxsplit=2)
+    if len(words) < 2 or words[0] != version:
+        raise RigError(f"make-roots {version}: exit {made.returncode}, said {made.stdout!r}")
+    if words[1] == "SKIP":
+        if made.returncode != 0:
+            raise RigError(made.stdout.strip())
+        raise NoSuite(f"Slurm {version}: {words[2].strip()}")
+    return Path(words[1])
+
+
+def until(what, condition, limit=30.0, every=0.1):
+    """Polls until `condition()` is true and returns what it said; a limit that passes is an error that says what was awaited."""
+    end = time.monotonic() + limit
+    while True:
+        value = condition()
+        if value:
+            return value
+        if time.monotonic() > end:
+            raise RigError(f"waited {limit:g} s for {what() if callable(what) else what}; last answer {value!r}")
+        time.sleep(every)
+
+
+def die_with_parent():
+    libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def write(path, text, mode=0o644):
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    path.chmod(mode)
+
+
+@dataclasses.dataclass
+class Result:
+    rc: int
+    out: str
+    err: str
+
+    def check(self):
+        if self.rc != 0:
+            raise RigError(f"exit {self.rc}: {self.out}{self.err}")
+        return self.out
+
+
+class Node:
+    """One machine: its own root, /dev, /run, network and process ids."""
+
+    def __init__(self, cluster, name, address):
+        self.cluster = cluster
+        self.name = name
+        self.address = address
+        self.folder = cluster.work / name
+        self.upper = self.folder / "upper"
+        self.pid = None
+        self.init = None
+        self.imds = None
+        self.boots = 0
+
+    # -- life -------------------------------------------------------------------------------------------------------
+
+    def prepare(self):
+        """What is on the node's disk before its first boot."""
+        for name in ("upper", "work", "root"):
+            (self.folder / name).mkdir(parents=True)
+        lower, up = self.cluster.root, self.upper
+        munge = (lower / "var/lib/munge").stat()
+        for folder in ("etc", "etc/munge", "var", "var/log", "var/spool", "var/spool/slurmd", "var/spool/slurmctld"):
+            (up / folder).mkdir(exist_ok=True)
+            (up / folder).chmod(0o755)
+        write(up / "etc/munge/munge.key", "")
+        (up / "etc/munge/munge.key").write_bytes(self.cluster.munge_key)
+        (up / "etc/munge/munge.key").chmod(0o400)
+        for path in (up / "etc/munge", up / "etc/munge/munge.key"):
+            os.chown(path, munge.st_uid, munge.st_gid)
+        (up / "var/log/munge").mkdir()
+        os.chown(up / "var/log/munge", munge.st_uid, munge.st_gid)
+        write(up / "etc/hostname", self.name + "\n")
+        write(up / "etc/hosts", self.cluster.hosts())
+
+    def boot(self):
+        self.boots += 1
+        boot_id = self.folder / "boot_id"
+        digits = f"{self.boots:08x}"
+        boot_id.write_text(f"{digits}-0000-4000-8000-{self.address.replace('.', ''):0>12}\n")
+        spec = {"name": self.name, "lower": str(self.cluster.root), "upper": str(self.upper),
+                "work": str(self.folder / "work"), "root": str(self.folder / "root"), "shared": str(self.cluster.shared),
+                "binds": [[str(boot_id), "/proc/sys/kernel/random/boot_id"], *self.binds()]}
+        self.init = subprocess.Popen(
+            ["unshare", "--mount", "--uts", "--ipc", "--net", "--pid", "--fork", "--kill-child=KILL", "--propagation", "private",
+             sys.executable, HERE / "node_init.py", json.dumps(spec)],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=open(self.folder / "init.log", "ab"),
+            preexec_fn=die_with_parent)
+
+    def binds(self):
+        return []
+
+    def booted(self):
+        line = self.init.stdout.readline()
+        if not line:
+            raise RigError(f"{self.name} did not come up: {(self.folder / 'init.log').read_text()}")
+        self.pid = json.loads(line)["ready"]
+
+    def plug(self):
+        """Connects the node to the switch."""
+        port = f"p{self.address.rsplit('.', 1)[1]}"
+        self.cluster.switch_ip(f"link add {port} type veth peer name eth0 netns {self.pid}", f"link set {port} master br0 up")
+        self.ip("link set lo up", f"addr add {self.address}/24 dev eth0", "link set eth0 up")
+
+    def start_munge(self):
+        munge = (self.cluster.root / "var/lib/munge").stat()
+        folder = self.path("/run/munge")
+        folder.mkdir(exist_ok=True)
+        os.chown(folder, munge.st_uid, munge.st_gid)
+        self.start("munged", ["/usr/bin/setpriv", "--reuid", "munge", "--regid", "munge", "--clear-groups", "/usr/sbin/munged", "-F", "-f"])
+
+    def halt(self):
+        """As if the power went: every process of the node is gone at once."""
+        if self.imds:
+            self.imds.close()
+            self.imds = None
+        if self.init:
+            self.init.stdin.close()
+            try:
+                self.init.wait(timeout=10)
+            except subprocess.TimeoutExpired:
+                self.init.kill()
+                self.init.wait(timeout=10)
+            self.init.stdout.close()
+        self.init = self.pid = None
+
+    # -- what runs on it ----------------------------------------------------------------------------------------------
+
+    def ask(self, **request):
+        self.init.stdin.write(json.dumps(request).encode() + b"\n")
+        self.init.stdin.flush()
+        line = self.init.stdout.readline()
+        if not line:
+            raise RigError(f"{self.name} is gone: {(self.folder / 'init.log').read_text()}")
+        return json.loads(line)["answer"]
+
+    def start(self, name, argv, env=None):
+        """Starts a service of the node (a child of its first process); its words go to /var/log/NAME.out."""
+        return self.ask(do="start", name=name, argv=argv, log=f"/var/log/{name}.out", env=env or {})
+
+    def stop(self, name, sig=signal.SIGTERM, limit=15):
+        self.ask(do="kill", name=name, signal=int(sig))
+        until(f"{name} to end on {self.name}", lambda: self.ask(do="running", name=name) is None, limit, 0.05)
+
+    def run(self, *argv, limit=30.0, stdin=None, env=None):
+        """Runs a command on the node, as root, and waits for it."""
+        full = ["nsenter", "-t", str(self.pid), "-m", "-u", "-i", "-n", "-p", "-r", "-w", "/usr/bin/env", "-i",
+                "PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LANG=C.UTF-8", "SLURM_CONF=/rig/etc/slurm.conf",
+                *[f"{k}={v}" for k, v in (env or {}).items()], *argv]
+        done = subprocess.run(full, capture_output=True, text=True, timeout=limit, input=stdin, check=False)
+        return Result(done.returncode, done.stdout, done.stderr)
+
+    def ip(self, *lines):
+        done = subprocess.run(["nsenter", "-t", str(self.pid), "-n", "ip", "-batch", "-"], input="\n".join(lines) + "\n",
+                              capture_output=True, text=True, timeout=20, check=False)
+        if done.returncode != 0:
+            raise RigError(f"{self.name}: ip: {done.stderr}")
+
+    # -- its files ------------------------------------------------------------------------------------------------------
+
+    def path(self, path):
+        """The node's file as this process can open it (while the node is up)."""
+        return Path(f"/proc/{self.pid}/root{path}")
+
+    def read(self, path):
+        try:
+            return self.path(path).read_text(errors="replace")
+        except FileNotFoundError:
+            return ""
+
+
+class Controller(Node):
+    def start_slurmctld(self):
+        self.start("slurmctld", ["/usr/sbin/slurmctld", "-D"])
+
+
+class GpuNode(Node):
+    """A node that looks like one of an UltraServer: driver, channels, nvidia-imex unit, instance metadata."""
+
+    def prepare(self):
+        super().prepare()
+        up = self.upper
+        (self.folder / "devices").write_text("Character devices:\n  1 mem\n  5 /dev/tty\n195 nvidia\n"
+                                             "234 nvidia-caps-imex-channels\n235 nvidia-caps\n\nBlock devices:\n259 blkext\n")
+        for source in sorted(FAKES.iterdir()):
+            target = up / "usr/bin" / source.name
+            for folder in (up / "usr", up / "usr/bin"):
+                folder.mkdir(exist_ok=True)
+                folder.chmod(0o755)
+            shutil.copyfile(source, target)
+            target.chmod(0o755)
+        write(up / "etc/nvidia-imex/config.cfg", "LOG_LEVEL=4\nSERVER_PORT=50000\nIMEX_CMD_PORT=50005\nIMEX_CMD_ENABLED=1\n"
+                                                 "IMEX_NODE_CONFIG_FILE=/etc/nvidia-imex/nodes_config.cfg\n")
+        write(up / NODE_LIST[1:], self.cluster.untouched)
+        for folder in (up / "etc/nvidia-imex",):
+            folder.chmod(0o755)
+        (up / "var/lib").mkdir(exist_ok=True)
+        (up / "var/lib").chmod(0o755)
+        (up / "var/lib/rig").mkdir()
+
+    def binds(self):
+        return [[str(self.folder / "devices"), "/proc/devices"]]
+
+    def start_imds(self):
+        self.ip("addr add 169.254.169.254/32 dev lo")
+        self.imds = imds.Imds(self.pid, "169.254.169.254", self.cluster.instance_type)
+
+    def start_slurmd(self):
+        self.start("slurmd", ["/usr/sbin/slurmd", "-D", "-N", self.name])
+
+    def knob(self, name, value="1"):
+        """Sets how a fake of this node behaves (fakes/systemctl and fakes/nvidia-imex-ctl say which knobs there are)."""
+        write(self.path(f"/var/lib/rig/{name}"), value)
+
+    def unknob(self, name):
+        self.path(f"/var/lib/rig/{name}").unlink(missing_ok=True)
+
+    def unknob_all(self):
+        for path in self.path("/var/lib/rig").iterdir():
+            if path.is_file():
+                path.unlink()
+
+    def calls(self):
+        """The systemctl calls since the last forget(), as lists of words."""
+        return [line.split()[1:] for line in self.read("/var/log/systemctl.calls").splitlines()]
+
+    def starts(self):
+        """Node lists that the nvidia-imex unit was started with since the last forget()."""
+        return [json.loads(line) for line in self.read("/var/log/imex.starts").splitlines()]
+
+    def node_list(self):
+        return self.read(NODE_LIST)
+
+    def log(self):
+        return self.read("/var/log/nvidia-imex-prolog.log")
+
+    def slurmd_log(self):
+        return self.read("/var/log/slurmd.log")
+
+    def forget(self):
+        """Back to a node on which no prolog has run: list, logs, knobs."""
+        self.unknob_all()
+        for name in ("systemctl.calls", "imex.starts", "nvidia-imex-prolog.log"):
+            self.path(f"/var/log/{name}").unlink(missing_ok=True)
+        self.path(NODE_LIST).write_text(self.cluster.untouched)
+        with open(self.path("/var/log/slurmd.log"), "a+") as log:
+            log.truncate(0)
+
+
+class Cluster:
+    """A controller `ctl` and nodes node1.. on one switch."""
+
+    untouched = "# not configured\n"
+
+    def __init__(self, root, prolog, nodes=4, conf="", blocks=None, instance_type="p6e-gb200.36xlarge", node_addr=None):
+        """`conf`: slurm.conf lines that come last and so win. `blocks`: {"b1": "node[1-2]"} makes topology/block.
+        `node_addr`: {"node3": "a-name"} in place of that node's address in slurm.conf."""
+        self.root = Path(root)
+        self.prolog = Path(prolog)
+        self.conf = conf
+        self.blocks = blocks
+        self.instance_type = instance_type
+        self.node_addr = node_addr or {}
+        self.work = Path(tempfile.mkdtemp(prefix="gpu-prolog-rig-"))
+        self.work.chmod(0o755)
+        self.shared = self.work / "shared"
+        self.munge_key = os.urandom(1024)
+        self.switch = None
+        self.nodes = {f"node{i}": GpuNode(self, f"node{i}", f"10.88.0.{i}") for i in range(1, nodes + 1)}
+        self.ctl = Controller(self, "ctl", "10.88.0.254")
+        version = subprocess.run(["chroot", self.root, "/usr/sbin/slurmd", "-V"], capture_output=True, text=True, check=True).stdout
+        self.version = tuple(int(n) for n in re.search(r"(\d+)\.(\d+)", version).groups())
+
+    def __enter__(self):
+        try:
+            self.up()
+        except BaseException:
+            self.down()
+            raise
+        return self
+
+    def __exit__(self, *_):
+        self.down()
+
+    def __getitem__(self, name):
+        return self.nodes[name]
+
+    def machines(self):
+        return [self.ctl, *self.nodes.values()]
+
+    def hosts(self):
+        return "".join(f"{a} {n}\n" for a, n in [("127.0.0.1", "localhost"), *((m.address, m.name) for m in self.machines())])
+
+    # -- life ---------------------------------------------------------------------------------------------------------
+
+    def up(self):
+        (self.shared / "etc").mkdir(parents=True)
+        (self.shared / "bin").mkdir()
+        (self.shared / "out").mkdir()
+        (self.shared / "out").chmod(0o1777)
+        shutil.copyfile(self.prolog, self.shared / "bin/gpu-prolog")
+        (self.shared / "bin/gpu-prolog").chmod(0o755)
+        self.write_conf()
+        self.switch = subprocess.Popen(["unshare", "--net", "sh", "-c", "echo; exec cat"], stdin=subprocess.PIPE,
+                                       stdout=subprocess.PIPE, preexec_fn=die_with_parent)
+        self.switch.stdout.readline()
+        self.switch_ip("link add br0 type bridge", "link set br0 up")
+        for machine in self.machines():
+            machine.prepare()
+            machine.boot()
+        for machine in self.machines():
+            machine.booted()
+            machine.plug()
+            machine.start_munge()
+        for node in self.nodes.values():
+            node.start_imds()
+        self.ctl.start_slurmctld()
+        for node in self.nodes.values():
+            node.start_slurmd()
+        self.wait_idle(limit=60)
+
+    def down(self):
+        for machine in self.machines():
+            with contextlib.suppress(Exception):
+                machine.halt()
+        if self.switch:
+            self.switch.kill()
+            self.switch.wait(timeout=10)
+            for stream in (self.switch.stdin, self.switch.stdout):
+                stream.close()
+            self.switch = None
+        keep = os.environ.get("GPU_PROLOG_RIG_KEEP")
+        if not keep:
+            shutil.rmtree(self.work, ignore_errors=True)
+
+    def switch_ip(self, *lines):
+        done = subprocess.run(["nsenter", "-t", str(self.switch.pid), "-n", "ip", "-batch", "-"], input="\n".join(lines) + "\n",
+                              capture_output=True, text=True, timeout=20, check=False)
+        if done.returncode != 0:
+            raise RigError(f"switch: ip: {done.stderr}")
+
+    def reboot(self, node):
+        """Power off and on again: disk kept, /run, /dev and processes gone, another boot id."""
+        node.halt()
+        node.boot()
+        node.booted()
+        node.plug()
+        node.start_munge()
+        node.start_imds()
+        node.start_slurmd()
+
+    def write_conf(self, extra=""):
+        lines = [
+            "ClusterName=rig", f"SlurmctldHost=ctl({self.ctl.address})", "SlurmUser=root", "AuthType=auth/munge",
+            "StateSaveLocation=/var/spool/slurmctld", "SlurmdSpoolDir=/var/spool/slurmd", "ProctrackType=proctrack/linuxproc",
+            "TaskPlugin=task/none", "JobAcctGatherType=jobacct_gather/none", "SelectType=select/cons_tres",
+            "SelectTypeParameters=CR_Core", "ReturnToService=2", "MpiDefault=none", "SlurmdLogFile=/var/log/slurmd.log",
+            "SlurmctldLogFile=/var/log/slurmctld.log", "SlurmdDebug=info", "SlurmctldDebug=verbose", "KillWait=2",
+            "SchedulerParameters=batch_sched_delay=0,sched_min_interval=100000,bf_interval=1", "EpilogMsgTime=1",
+            "Prolog=/rig/bin/gpu-prolog", "Epilog=/rig/bin/gpu-prolog"]
+        settings = {"PrologFlags": "Alloc", "PrologEpilogTimeout": "60"}
+        for line in (self.conf + "\n" + extra).splitlines():
+            if line.strip():
+                key, value = line.split("=", 1)
+                settings[key] = value
+        lines += [f"{k}={v}" for k, v in settings.items()]
+        for node in self.nodes.values():
+            lines.append(f"NodeName={node.name} NodeAddr={self.node_addr.get(node.name, node.address)} CPUs=2 RealMemory=1000 State=UNKNOWN")
+        lines += ["PartitionName=no Nodes=ALL Default=YES State=UP OverSubscribe=NO",
+                  "PartitionName=excl Nodes=ALL State=UP OverSubscribe=EXCLUSIVE",
+                  "PartitionName=yes Nodes=ALL State=UP OverSubscribe=YES:4",
+                  "PartitionName=force Nodes=ALL State=UP OverSubscribe=FORCE:1",
+                  "PartitionName=xuser Nodes=ALL State=UP ExclusiveUser=YES",
+                  "PartitionName=xtopo Nodes=ALL State=UP ExclusiveTopo=YES"]
+        if self.blocks:
+            lines.append("TopologyPlugin=topology/block")
+            size = min(len(expand(nodes)) for nodes in self.blocks.values())
+            if self.version >= (25, 5):
+                write(self.shared / "etc/topology.yaml",
+                      f"---\n- topology: ultra\n  cluster_default: true\n  block:\n    block_sizes:\n      - {size}\n      - {2 * size}\n    blocks:\n"
+                      + "".join(f"      - block: {b}\n        nodes: {n}\n" for b, n in self.blocks.items()))
+            else:
+                write(self.shared / "etc/topology.conf",
+                      "".join(f"BlockName={b} Nodes={n}\n" for b, n in self.blocks.items()) + f"BlockSizes={size},{2 * size}\n")
+        write(self.shared / "etc/slurm.conf", "\n".join(lines) + "\n")
+        write(self.shared / "etc/cgroup.conf", "CgroupPlugin=disabled\n")
+
+    def reconfigure(self, extra=""):
+        """slurm.conf with these lines on top of the cluster's own, in force everywhere."""
+        self.write_conf(extra)
+        self.scontrol("reconfigure").check()
+        self.wait_idle()
+
+    # -- Slurm ----------------------------------------------------------------------------------------------------------
+
+    def scontrol(self, *words, limit=30.0):
+        return self.ctl.run("scontrol", *words, limit=limit)
+
+    def states(self):
+        """{node: (state, reason)} as sinfo tells them."""
+        said = self.ctl.run("sinfo", "-h", "-N", "-p", "no", "-o", "%N|%T|%E")
+        found = {}
+        for line in said.out.splitlines():
+            name, state, reason = line.split("|", 2)
+            found[name] = (state, reason)
+        return found
+
+    def wait_idle(self, *names, limit=30.0):
+        names = names or tuple(self.nodes)
+
+        def idle():
+            states = self.states()
+            return all(states.get(n, ("?",))[0] == "idle" for n in names)
+        until(lambda: f"{', '.join(names)} to be idle: {self.states()}", idle, limit)
+
+    def drained(self):
+        return {name: reason for name, (state, reason) in self.states().items() if "drain" in state or "down" in state}
+
+    def resume(self, *names):
+        """Puts drained nodes back; waits until they are free."""
+        for name in names or tuple(self.drained()):
+            self.scontrol("update", f"NodeName={name}", "State=RESUME")
+        self.wait_idle()
+
+    def job(self, job_id):
+        """{"JobState": ..} of a job as scontrol shows it."""
+        said = self.scontrol("-o", "show", "job", str(job_id)).out
+        return dict(word.split("=", 1) for word in said.split() if "=" in word)
+
+    def sbatch(self, *options, wrap=None, script=None):
+        words = ["sbatch", "--parsable", "-D", "/rig/out", "-o", "/rig/out/%j.out", *options]
+        if wrap is not None:
+            said = self.ctl.run(*words, "--wrap", wrap)
+        else:
+            said = self.ctl.run(*words, stdin="#!/bin/sh\n" + script)
+        return int(said.check().strip().split(";")[0])
+
+    def srun(self, *words, limit=90.0):
+        return self.ctl.run("srun", "-D", "/", *words, limit=limit)
+
+    def wait_job(self, job_id, *states, limit=60.0):
+        def reached():
+            return self.job(job_id).get("JobState") in states
+        until(lambda: f"job {job_id} to be {' or '.join(states)}: {self.job(job_id)}", reached, limit)
+
+    def output(self, job_id):
+        return (self.shared / f"out/{job_id}.out").read_text(errors="replace")
+
+    def cancel_all(self):
+        self.ctl.run("scancel", "-u", "root", "--state=PENDING")
+        self.ctl.run("scancel", "-u", "root")
+
+    def clean(self):
+        """Between two tests: no job, every node idle and as new."""
+        self.cancel_all()
+        for node in self.nodes.values():
+            node.unknob_all()
+        until("all jobs to be gone", lambda: not self.ctl.run("squeue", "-h").out.strip(), 30)
+
+        def free():
+            states = self.states()
+            for name, (state, _) in states.items():
+                if "drain" in state or "down" in state:
+                    self.scontrol("update", f"NodeName={name}", "State=RESUME")
+            return all(state == "idle" for state, _ in states.values())
+        until(lambda: f"every node to be idle: {self.states()}", free, 40)
+        for node in self.nodes.values():
+            node.forget()
+
+
+def expand(hostlist):
+    """node[1-3] -> node1, node2, node3 (the only form that the rig itself writes)."""
+    found = re.fullmatch(r"(\D+)\[(\d+)-(\d+)\]", hostlist)
+    if not found:
+        return hostlist.split(",")
+    return [f"{found[1]}{i}" for i in range(int(found[2]), int(found[3]) + 1)]
