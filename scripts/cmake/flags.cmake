@@ -16,7 +16,8 @@ set(GPU_PROLOG_STATIC OFF)
 if(CMAKE_BUILD_TYPE STREQUAL "Release" OR CMAKE_CROSSCOMPILING)
   set(GPU_PROLOG_STATIC ON)
   add_compile_options(-ffunction-sections -fdata-sections)
-  add_link_options(-static -Wl,--gc-sections)
+  # -static-pie rather than -static: addresses are random, as in any other program of the node.
+  add_link_options(-static-pie -Wl,--gc-sections -Wl,-z,relro -Wl,-z,now)
 endif()
 if(CMAKE_BUILD_TYPE STREQUAL "Release")
   # The same bytes from any folder: __FILE__ and the like must not hold where the build ran.

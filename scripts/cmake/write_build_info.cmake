@@ -5,7 +5,7 @@ if(COMMIT STREQUAL "" AND EXISTS "${SOURCE_DIR}/SOURCE_COMMIT")
 endif()
 if(COMMIT STREQUAL "" AND EXISTS "${SOURCE_DIR}/.git")
   # safe.directory: root often builds a checkout that a user owns, and git would refuse to answer.
-  execute_process(COMMAND git -c safe.directory=* -C "${SOURCE_DIR}" rev-parse --short=12 HEAD
+  execute_process(COMMAND git -c safe.directory=* -C "${SOURCE_DIR}" describe --always --dirty --abbrev=12 --exclude=*
                   OUTPUT_VARIABLE COMMIT OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
 endif()
 if(NOT COMMIT MATCHES "^[0-9A-Za-z._+-]+$")
