@@ -8,6 +8,7 @@ packages_for() {
         build-aarch64) echo g++-aarch64-linux-gnu binutils-aarch64-linux-gnu qemu-user-static ;;
         sanitizers) echo libasan8 libubsan1 ;;
         checks) echo shellcheck clang-format ;;
+        tidy) echo clang-tidy ;;
         python) echo python3 python3-pytest python3-yaml ;;
         # Make-believe nodes: private namespaces (util-linux is essential), addresses on a veth, processes looked at.
         node) echo iproute2 procps ;;
