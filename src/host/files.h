@@ -51,6 +51,8 @@ class Files {
   // file beside it, exact mode whatever the umask, fsync, rename, fsync of the folder. On error the old
   // file is untouched and no temporary file is left. A link at `path` is replaced, not followed.
   virtual base::Status replace(const std::string& path, const std::string& content, mode_t mode) = 0;
+  // The same up to the rename, and the temporary file removed again: would replace() do now?
+  virtual base::Status rehearse_replace(const std::string& path, const std::string& content, mode_t mode) = 0;
   // A folder with exactly this mode; an existing one gets the mode. Parents must exist.
   virtual base::Status make_directory(const std::string& path, mode_t mode) = 0;
   // A character device with exactly this mode whatever the umask; replaces anything but a folder in one

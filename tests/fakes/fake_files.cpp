@@ -166,6 +166,14 @@ base::Status FakeFiles::replace(const std::string& path, const std::string& cont
   return base::ok();
 }
 
+base::Status FakeFiles::rehearse_replace(const std::string& path, const std::string&, mode_t) {
+  if (!changes_allowed_) throw std::logic_error("FakeFiles: nobody allowed this change: rehearse " + path);
+  if (const auto failing = failing_rehearsals_.find(path); failing != failing_rehearsals_.end()) {
+    return os_failure("cannot write", path, failing->second, base::ExitCode::change);
+  }
+  return base::ok();
+}
+
 base::Status FakeFiles::make_directory(const std::string& path, mode_t mode) {
   if (auto allowed = change(path, "make_directory " + path + " " + octal(mode)); !allowed) return allowed;
   directory(path, mode);

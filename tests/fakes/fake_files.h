@@ -38,6 +38,11 @@ class FakeFiles : public host::Files {
     failing_reads_[path] = error;
     return *this;
   }
+  // As a disk does that fills up between a rehearsal and the true replace.
+  FakeFiles& fail_rehearsal(const std::string& path, int error) {
+    failing_rehearsals_[path] = error;
+    return *this;
+  }
   FakeFiles& probe_answers(const std::string& path, int error) {
     probes_[path] = error;
     return *this;
@@ -55,6 +60,7 @@ class FakeFiles : public host::Files {
   base::Result<bool> on_network_file_system(const std::string& path) const override;
 
   base::Status replace(const std::string& path, const std::string& content, mode_t mode) override;
+  base::Status rehearse_replace(const std::string& path, const std::string& content, mode_t mode) override;
   base::Status make_directory(const std::string& path, mode_t mode) override;
   base::Status make_char_device(const std::string& path, unsigned device_major, unsigned device_minor,
                                 mode_t mode) override;
@@ -73,6 +79,7 @@ class FakeFiles : public host::Files {
   bool changes_allowed_ = false;
   std::map<std::string, int> failing_changes_;
   std::map<std::string, int> failing_reads_;
+  std::map<std::string, int> failing_rehearsals_;
   std::map<std::string, int> probes_;
   std::set<std::string> network_;
 };

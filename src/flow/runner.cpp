@@ -1,0 +1,19 @@
+#include "flow/runner.h"
+
+#include "base/duration.h"
+
+namespace flow {
+
+std::string describe(const base::Unit&) { return "done"; }
+
+void Runner::record_done(std::string_view name, const std::string& detail, std::chrono::milliseconds took) {
+  report_.steps.push_back({std::string(name), StepRecord::Outcome::done, detail, took});
+  log_.info(std::string(name) + ": " + detail + " (" + base::show_duration(took) + ")");
+}
+
+void Runner::record_failed(std::string_view name, const base::Error& error, std::chrono::milliseconds took) {
+  report_.steps.push_back({std::string(name), StepRecord::Outcome::failed, one_line(error), took});
+  log_.error(std::string(name) + " failed after " + base::show_duration(took) + ": " + one_line(error));
+}
+
+}  // namespace flow

@@ -1,0 +1,63 @@
+#include "imex/nodes_config.h"
+
+#include "base/text.h"
+
+namespace imex {
+
+using base::Error;
+using base::ExitCode;
+
+namespace {
+
+constexpr mode_t list_mode = 0644;
+
+std::string folder_of(const std::string& path) {
+  const std::size_t slash = path.rfind('/');
+  return slash == 0 ? "/" : path.substr(0, slash);
+}
+
+Error cannot_write(const std::string& path, const Error& error) {
+  return Error{ExitCode::change, "cannot write the IMEX node list " + path + ": " + error.what,
+               "see whether " + folder_of(path) + " exists, is writable and has space left", base::Blame::local, error.os_error};
+}
+
+}  // namespace
+
+std::string render_nodes_config(const std::vector<std::string>& addresses) {
+  std::string text;
+  for (const std::string& address : addresses) text += address + "\n";
+  return text;
+}
+
+std::string render_empty_nodes_config() {
+  return "# no IMEX domain on this node: gpu-prolog writes the list of the next exclusive job here\n";
+}
+
+std::vector<std::string> parse_nodes_config(std::string_view text) {
+  std::vector<std::string> addresses;
+  for (const std::string_view raw : base::lines(text)) {
+    const std::string_view line = base::trim(raw);
+    if (!line.empty() && line.front() != '#') addresses.emplace_back(line);
+  }
+  return addresses;
+}
+
+base::Status check_nodes_config_place(host::Files& files, const std::string& path, const std::string& content) {
+  const auto shared = files.on_network_file_system(folder_of(path));
+  if (!shared) return cannot_write(path, shared.error());
+  if (*shared) {
+    return Error{ExitCode::change, "the IMEX node list " + path + " lies on a network file system, where nodes overwrite each other's list",
+                 "set IMEX_NODE_CONFIG_FILE in /etc/nvidia-imex/config.cfg to a path on this node's own disk"};
+  }
+  if (auto rehearsed = files.rehearse_replace(path, content, list_mode); !rehearsed) {
+    return cannot_write(path, rehearsed.error());
+  }
+  return base::ok();
+}
+
+base::Status write_nodes_config(host::Files& files, const std::string& path, const std::string& content) {
+  if (auto written = files.replace(path, content, list_mode); !written) return cannot_write(path, written.error());
+  return base::ok();
+}
+
+}  // namespace imex

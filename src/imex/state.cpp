@@ -1,0 +1,128 @@
+#include "imex/state.h"
+
+#include <cerrno>
+#include <nlohmann/json.hpp>
+
+#include "base/text.h"
+#include "site/site.h"
+
+namespace imex {
+
+using base::Error;
+using base::ExitCode;
+using Json = nlohmann::json;
+
+namespace {
+
+bool agree(const std::string& a, const std::string& b) { return a.empty() || b.empty() || a == b; }
+
+Error damaged(const std::string& why) {
+  return Error{ExitCode::surroundings, "the state file " + std::string(site::imex_state) + " is damaged: " + why,
+               "it is rewritten by the next run"};
+}
+
+}  // namespace
+
+bool same_run(const RunIdentity& a, const RunIdentity& b) {
+  return a.job_id == b.job_id && agree(a.sluid, b.sluid) && agree(a.restart_count, b.restart_count) &&
+         agree(a.start_time, b.start_time);
+}
+
+std::string_view show(Phase phase) {
+  switch (phase) {
+    case Phase::changing:
+      return "changing";
+    case Phase::started:
+      return "started";
+    case Phase::stopped:
+      return "stopped";
+  }
+  return "";
+}
+
+std::string render_state(const State& state) {
+  const Json json = {{"schema", 1},
+                     {"job_id", state.run.job_id},
+                     {"sluid", state.run.sluid},
+                     {"restart_count", state.run.restart_count},
+                     {"start_time", state.run.start_time},
+                     {"phase", show(state.phase)},
+                     {"boot_id", state.boot_id},
+                     {"unit", state.unit},
+                     {"nodes_config", state.nodes_config},
+                     {"addresses", state.addresses},
+                     {"main_pid", state.main_pid},
+                     {"main_start_time", state.main_start_time},
+                     {"prolog_pid", state.prolog_pid}};
+  return json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+base::Result<State> parse_state(std::string_view text) {
+  const Json json = Json::parse(text, nullptr, false);
+  if (!json.is_object()) return damaged("it is no JSON object");
+  State state;
+  try {
+    state.run.job_id = json.at("job_id").get<std::string>();
+    state.run.sluid = json.value("sluid", "");
+    state.run.restart_count = json.value("restart_count", "");
+    state.run.start_time = json.value("start_time", "");
+    state.boot_id = json.value("boot_id", "");
+    state.unit = json.at("unit").get<std::string>();
+    state.nodes_config = json.at("nodes_config").get<std::string>();
+    state.addresses = json.value("addresses", std::vector<std::string>{});
+    state.main_pid = json.value("main_pid", 0);
+    state.main_start_time = json.value("main_start_time", std::uint64_t{0});
+    state.prolog_pid = json.value("prolog_pid", 0);
+    const std::string phase = json.at("phase").get<std::string>();
+    if (phase == show(Phase::changing)) {
+      state.phase = Phase::changing;
+    } else if (phase == show(Phase::started)) {
+      state.phase = Phase::started;
+    } else if (phase == show(Phase::stopped)) {
+      state.phase = Phase::stopped;
+    } else {
+      return damaged("unknown phase '" + base::printable(phase) + "'");
+    }
+  } catch (const Json::exception& exception) {
+    return damaged(exception.what());
+  }
+  return state;
+}
+
+std::optional<State> read_state(const host::Files& files, std::string& damage) {
+  const auto text = files.read(std::string(site::imex_state), 1U << 20U);
+  if (!text) {
+    if (text.error().os_error != ENOENT) damage = text.error().what;
+    return std::nullopt;
+  }
+  auto state = parse_state(*text);
+  if (!state) {
+    damage = state.error().what;
+    return std::nullopt;
+  }
+  if (state->boot_id != read_boot_id(files)) return std::nullopt;
+  return *state;
+}
+
+base::Status write_state(host::Files& files, const State& state) {
+  const std::string folder(site::run_dir);
+  const auto status = files.status(folder);
+  if (!status) return Error{ExitCode::change, status.error().what, ""};
+  if (!*status) {
+    if (auto made = files.make_directory(folder, 0755); !made) {
+      return Error{ExitCode::change, made.error().what, "see whether /run is writable", base::Blame::local, made.error().os_error};
+    }
+  }
+  if (auto written = files.replace(std::string(site::imex_state), render_state(state), 0644); !written) {
+    return Error{ExitCode::change, written.error().what, "see whether /run is writable and has space left", base::Blame::local,
+                 written.error().os_error};
+  }
+  return base::ok();
+}
+
+std::string read_boot_id(const host::Files& files) {
+  const auto text = files.read(std::string(site::boot_id), 256);
+  return text ? std::string(base::trim(*text)) : "";
+}
+
+}  // namespace imex
