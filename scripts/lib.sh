@@ -68,3 +68,11 @@ build_jobs() {
     [ "$gib" -ge 1 ] || gib=1
     [ "$cpus" -le "$gib" ] && echo "$cpus" || echo "$gib"
 }
+
+# unknown_warnings LOG: prints the warnings of a build that are not known; true where there is one.
+# The known: these functions of a static glibc load name-service modules at run time. src/main.cpp pins them to the
+# built-in ones; any other function that warns so has to be looked at before it is added here.
+unknown_warnings() {
+    grep -iE '(^|[^A-Za-z_/.-])warning:' "$1" |
+        grep -vE "warning: Using '(getaddrinfo|getpwuid|getpwuid_r)' in statically linked applications requires at runtime the shared libraries from the glibc version used for linking$"
+}

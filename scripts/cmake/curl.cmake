@@ -22,7 +22,7 @@ endif()
 # A function: curl's CMakeLists.txt reads and sets many ordinary variables.
 function(add_curl)
   set(CMAKE_MESSAGE_LOG_LEVEL WARNING)
-  add_subdirectory("${curl_dir}" "${CMAKE_BINARY_DIR}/curl" EXCLUDE_FROM_ALL)
+  add_subdirectory("${curl_dir}" "${CMAKE_BINARY_DIR}/curl" EXCLUDE_FROM_ALL SYSTEM)
 endfunction()
 add_curl()
 target_compile_options(libcurl_static PRIVATE -w -Os -g0 -ffunction-sections -fdata-sections

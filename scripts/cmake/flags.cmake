@@ -2,7 +2,7 @@
 add_library(gp_flags INTERFACE)
 target_compile_options(gp_flags INTERFACE
   -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wsign-conversion -Wold-style-cast -Wnon-virtual-dtor
-  -Woverloaded-virtual -Wnull-dereference -Wduplicated-cond -Wlogical-op -Wformat=2 -Werror)
+  -Woverloaded-virtual -Wduplicated-cond -Wformat=2 -Werror)
 target_compile_definitions(gp_flags INTERFACE $<$<CONFIG:Debug>:_GLIBCXX_ASSERTIONS>)
 if(GPU_PROLOG_SANITIZE)
   # Never together with -static: the sanitizers' runtime needs the dynamic loader.
