@@ -21,3 +21,32 @@ def load_fake():
 
 
 load_fake()
+
+import shutil        # noqa: E402
+import tempfile      # noqa: E402
+
+import pytest        # noqa: E402
+
+import mignode       # noqa: E402
+
+
+@pytest.fixture
+def make_node():
+    """A function that gives a booted node; every node is taken down and its folder removed at the end of the test."""
+    nodes = []
+
+    def make(*boards, boot=True, prepare=None, **behaviour):
+        if not os.access(mignode.BINARY, os.X_OK):
+            pytest.fail("no binary at %s (build it, or set GPU_PROLOG)" % mignode.BINARY)
+        folder = tempfile.mkdtemp(prefix="mignode-")
+        os.chmod(folder, 0o755)
+        node = mignode.Node(folder, boards, **behaviour)
+        nodes.append(node)
+        if prepare:
+            prepare(node)
+        return node.boot() if boot else node
+
+    yield make
+    for node in nodes:
+        node.power_off()
+        shutil.rmtree(node.folder, ignore_errors=True)
