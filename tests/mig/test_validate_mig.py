@@ -1,0 +1,272 @@
+"""validate mig, its --gate, and validate job, on make-believe nodes."""
+import json
+import os
+import subprocess
+
+import pytest
+
+import mignode
+from mignode import STATUS_LIB, STATUS_RUN
+
+MIX_WORDS = "3g.71gb:1,2g.35gb:1,1g.18gb:2"
+
+
+def gate(node, **kw):
+    return node.run("validate", "mig", "--gate", **kw)
+
+
+def validate(node, *words, **kw):
+    r = node.run("validate", "mig", *words, **kw)
+    assert r.changing() == [], "validate changed a GPU: %r" % r
+    assert node.reboots() == []
+    return r
+
+
+@pytest.fixture
+def ready(make_node):
+    node = make_node("H200", "H200")
+    r = node.mig_setup("--layout", MIX_WORDS)
+    assert r.code == 0, r
+    return node
+
+
+# ------------------------------------------------------------------ the gate
+def test_the_gate_is_open_after_a_run_that_went_well_and_asks_no_gpu(ready):
+    r = gate(ready)
+    assert r.code == 0 and r.calls == [], r
+
+
+def test_the_gate_is_shut_where_nothing_ran_in_this_boot(make_node):
+    node = make_node("H200")
+    r = gate(node)
+    assert r.code == 1 and "mig-setup" in r.out + r.err, r
+
+
+def test_the_gate_is_shut_for_a_status_of_an_earlier_boot(ready):
+    text = ready.get(STATUS_RUN)
+    ready.boot()
+    assert gate(ready).code == 1          # /run is empty, /var/lib tells of the boot before
+    ready.sh("mkdir -p /run/gpu-prolog; cp %s %s" % (STATUS_LIB, STATUS_RUN))
+    assert ready.get(STATUS_RUN) is not None and json.loads(text)["boot_id"] != ready.boot_id
+    r = gate(ready)
+    assert r.code == 1 and "boot" in (r.out + r.err), r
+
+
+@pytest.mark.parametrize("damage", ["", "{", "null", "[]", "{}", "\x00" * 64])
+def test_the_gate_is_shut_for_a_damaged_status(ready, damage):
+    with open(ready.host(STATUS_RUN), "w") as f:
+        f.write(damage)
+    r = gate(ready)
+    assert r.code == 1, r
+
+
+def test_the_gate_is_shut_after_a_failure_and_says_which(make_node):
+    node = make_node("H200", "H200")
+    node.rule("-cgi", dict(fail_item=1, reason="Insufficient Resources"), times=99)
+    assert node.mig_setup("--layout", MIX_WORDS).code == 5
+    r = gate(node)
+    assert r.code == 1 and r.calls == [], r
+    assert "Insufficient Resources" in r.out + r.err
+    assert "10:00.0" in (r.out + r.err).lower()
+
+
+@pytest.mark.parametrize("case", ["pending", "driver", "layout"])
+def test_the_gate_is_shut_after_every_kind_of_failure_with_a_word_about_it(make_node, case):
+    if case == "pending":
+        node = make_node("A100-40")
+        assert node.mig_setup("--layout", "9,9").code == 7
+        word = "pending"
+    elif case == "driver":
+        node = make_node("H200", not_ready=[dict(exit=9, calls=10 ** 6)])
+        assert node.mig_setup("--layout", MIX_WORDS, "--driver-timeout", "1s").code == 3
+        word = "driver"
+    else:
+        node = make_node("H200")
+        assert node.mig_setup("--layout", "3g.71gb:3").code == 2
+        word = "3g.71gb"
+    r = gate(node)
+    assert r.code == 1 and word in (r.out + r.err).lower(), r
+
+
+def test_the_gate_is_open_where_mig_is_not_supported_and_that_is_allowed(make_node):
+    node = make_node("L4")
+    assert node.mig_setup("--layout", "1g.18gb:7", "--if-supported").code == 0
+    assert gate(node).code == 0
+
+
+def test_the_gate_opens_again_when_a_later_run_went_well(make_node):
+    node = make_node("H200")
+    node.rule("-cgi", dict(fail_item=1, reason="Insufficient Resources"), times=1)
+    first = node.mig_setup("--layout", MIX_WORDS)
+    assert node.mig_setup("--layout", MIX_WORDS).code == 0, first
+    assert gate(node).code == 0
+
+
+def test_the_gates_json_is_one_object(ready):
+    r = gate(ready)
+    j = ready.run("validate", "mig", "--gate", "--json")
+    assert (r.code, j.code) == (0, 0)
+    assert isinstance(json.loads(j.out), dict)
+
+
+def test_a_dry_run_neither_opens_nor_shuts_the_gate(make_node):
+    node = make_node("H200")
+    assert node.mig_setup("--layout", MIX_WORDS, "--dry-run").code == 0
+    assert gate(node).code == 1
+    assert node.mig_setup("--layout", MIX_WORDS).code == 0
+    assert node.mig_setup("--layout", "3g.71gb:3", "--dry-run").code == 2
+    assert gate(node).code == 0
+
+
+# ------------------------------------------------------------------ validate mig
+def test_a_right_node_is_valid(ready):
+    r = validate(ready)
+    assert r.code == 0, r
+    assert "fail" not in r.out.lower().split(), r
+
+
+def test_its_json_has_every_check_with_name_result_and_advice(ready):
+    r = validate(ready, "--json")
+    assert r.code == 0, r
+    doc = json.loads(r.out)
+    checks = doc["checks"]
+    assert checks and all({"name"} <= set(c) for c in checks)
+    text = json.dumps(doc)
+    assert "ok" in text
+
+
+def test_a_layout_given_in_words_is_what_is_compared(ready):
+    assert validate(ready, "--layout", MIX_WORDS).code == 0
+    r = validate(ready, "--layout", "7g.141gb:1")
+    assert r.code == 1 and "7g.141gb" in r.out, r
+
+
+def test_a_gpu_that_differs_from_the_layout_of_the_status_is_found_and_named(ready):
+    ready.sh("nvidia-smi mig -i 1 -dci; nvidia-smi mig -i 1 -dgi; nvidia-smi mig -i 1 -cgi 0 -C")
+    r = validate(ready)
+    assert r.code == 1 and "1b:00.0" in r.out.lower() and "7g.141gb" in r.out, r
+
+
+def test_a_pending_mode_is_found(make_node):
+    node = make_node("A100-40")
+    node.mig_setup("--layout", "9,9")
+    r = validate(node)
+    assert r.code == 1 and "pending" in r.out.lower(), r
+
+
+def test_a_gpu_that_is_on_but_empty_is_found(ready):
+    ready.sh("nvidia-smi mig -i 0 -dci; nvidia-smi mig -i 0 -dgi")
+    r = validate(ready)
+    assert r.code == 1 and "10:00.0" in r.out.lower(), r
+
+
+def test_a_gpu_instance_without_a_compute_instance_is_found(ready):
+    ready.sh("nvidia-smi mig -i 1 -gi 7 -dci")
+    r = validate(ready)
+    assert r.code == 1 and "compute instance" in r.out.lower(), r
+
+
+def test_missing_caps_files_are_found(ready):
+    ready.behave(caps_never=True)
+    ready.sh("rm /dev/nvidia-caps/nvidia-cap1?*")
+    r = validate(ready)
+    assert "nvidia-cap" in r.out, r
+    assert validate(ready, "--strict").code == 1
+
+
+def test_mode_off_where_a_layout_is_wanted_is_found(ready):
+    ready.boot()          # a Hopper loses everything
+    r = validate(ready, "--layout", MIX_WORDS)
+    assert r.code == 1, r
+
+
+def test_a_missing_driver_is_a_finding(make_node):
+    node = make_node("H200", not_ready=[dict(exit=9, calls=10 ** 6)])
+    r = validate(node, "--layout", MIX_WORDS)
+    assert r.code == 1 and "driver" in r.out.lower(), r
+    assert node.modprobes() == [], "validate loaded a module"
+
+
+def test_no_nvidia_smi_is_a_finding(make_node):
+    node = make_node("H200", prepare=lambda n: os.unlink(os.path.join(n.folder, "bin", "nvidia-smi")))
+    r = validate(node, "--layout", MIX_WORDS)
+    assert r.code == 1 and "nvidia-smi" in r.out, r
+
+
+def test_insufficient_permissions_is_a_finding_and_not_empty(ready):
+    ready.rule("-lgi( |$)", dict(exit=4, stdout="Failed to display GPU instances: Insufficient Permissions\nNo GPU instances found: Insufficient Permissions\n"), times=99)
+    r = validate(ready)
+    assert r.code == 1 and "Insufficient Permissions" in r.out, r
+
+
+def test_a_lost_gpu_is_a_finding(ready):
+    ready.edit(lambda s: s["gpus"][1].update(lost=True))
+    r = validate(ready)
+    assert r.code == 1 and "1b:00.0" in r.out.lower(), r
+
+
+def test_it_leaves_no_file_behind(ready):
+    import test_mig_setup
+    before = test_mig_setup.files_of(ready)
+    validate(ready)
+    gate(ready)
+    assert test_mig_setup.files_of(ready) == before
+
+
+def slurm(node, gres, reason=None):
+    node.script("bin/scontrol", """#!/bin/sh
+echo "$*" >>/var/lib/fake-nvidia-smi/scontrol.calls
+case "$*" in *node*) echo 'NodeName=gpu-1 Arch=x86_64 CoresPerSocket=48 CPUAlloc=0 CPUEfctv=192 CPUTot=192 CPULoad=0.10 AvailableFeatures=(null) ActiveFeatures=(null) Gres=%s NodeAddr=10.0.0.1 NodeHostName=gpu-1 Version=25.11.2 State=IDLE %s' ;; esac
+""" % (gres, "Reason=%s" % reason if reason else ""))
+
+
+@pytest.mark.parametrize("configured,word", [("gpu:3g.71gb:2,gpu:2g.35gb:2,gpu:1g.18gb:4", None), ("gpu:3g.71gb:2(S:0),gpu:2g.35gb:2(S:0-1),gpu:1g.18gb:4(S:1)", None),
+                                             ("gpu:3g.71gb:2,gpu:2g.35gb:2,gpu:1g.18gb:7", "1g.18gb"), ("gpu:h200:2", "h200")])
+def test_the_gres_that_slurm_has_for_the_node_is_compared_with_what_exists(make_node, configured, word):
+    node = make_node("H200", "H200", prepare=lambda n: slurm(n, configured))
+    assert node.mig_setup("--layout", MIX_WORDS).code == 0
+    r = validate(node)
+    if not any("node" in line for line in node.lines("scontrol.calls")):
+        pytest.xfail("validate mig did not ask scontrol on this node (no slurmd runs here)")
+    assert r.code == (1 if word else 0), r
+    assert word is None or word in r.out
+
+
+# ------------------------------------------------------------------ validate job
+def job(node, env, *words):
+    return node.run("validate", "job", *words, env=dict({"PATH": "/usr/bin"}, **env))
+
+
+IN_JOB = dict(SLURM_JOB_ID="17", SLURM_JOBID="17", SLURM_PROCID="0", SLURM_NODEID="0")
+
+
+def test_a_job_with_a_mig_device_is_fine(make_node):
+    r = job(make_node("H200"), dict(IN_JOB, SLURM_GPUS="1", SLURM_JOB_GPUS="0", CUDA_VISIBLE_DEVICES="MIG-e7aa6185-06d5-53e9-a4d9-00f7670f741e"))
+    assert r.code == 0, r
+
+
+def test_an_empty_list_of_devices_is_what_a_job_on_a_powered_down_node_gets_and_fails(make_node):
+    r = job(make_node("H200"), dict(IN_JOB, CUDA_VISIBLE_DEVICES=""))
+    assert r.code == 1 and "CUDA_VISIBLE_DEVICES" in r.out, r
+
+
+@pytest.mark.parametrize("name", ["SLURM_GPUS", "SLURM_GPUS_PER_NODE", "SLURM_GPUS_ON_NODE", "SLURM_JOB_GPUS"])
+def test_no_list_of_devices_fails_where_the_job_asked_for_gpus(make_node, name):
+    r = job(make_node("H200"), dict(IN_JOB, **{name: "1"}))
+    assert r.code == 1, r
+
+
+def test_outside_a_job_it_cannot_run(make_node):
+    assert job(make_node("H200"), {}).code == 3
+
+
+def test_requeue_asks_scontrol_once_from_the_first_process_and_at_most_three_times(make_node):
+    def with_scontrol(n):
+        n.script("bin/scontrol", "#!/bin/sh\necho \"$*\" >>/var/lib/fake-nvidia-smi/scontrol.calls\n")
+    node = make_node("H200", prepare=with_scontrol)
+    requeues = lambda: [l for l in node.lines("scontrol.calls") if l.startswith("requeue")]
+    empty = dict(IN_JOB, CUDA_VISIBLE_DEVICES="")
+    assert job(node, dict(empty, SLURM_PROCID="3"), "--requeue").code == 1 and requeues() == []
+    assert job(node, dict(empty, SLURM_RESTART_COUNT="3"), "--requeue").code == 1 and requeues() == []
+    assert job(node, empty, "--requeue").code == 1 and requeues() == ["requeue 17"]
+    assert job(node, dict(IN_JOB, CUDA_VISIBLE_DEVICES="MIG-x"), "--requeue").code == 0 and len(requeues()) == 1
