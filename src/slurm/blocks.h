@@ -30,11 +30,13 @@ struct TopologyFile {
   BlockMap map;  // for block
 };
 
-// Error: source; the text names what is malformed. Limits: 65,536 nodes in all, alias bombs refused by size.
+// Error: source; the text names what is malformed. Limits: 4 MiB, 100,000 values in all, 12 deep, no aliases
+// (Slurm's own reader refuses those too), 65,536 nodes. Both ways of writing pass: the file as people write it
+// and as `scontrol show topoconf` prints it (an empty `block: {}` beside the kind that is meant).
 base::Result<TopologyFile> parse_topology_yaml(std::string_view text, const std::string& topology);
 
-// `scontrol show topology` text: BlockName= lines; AggregatedBlock= lines are no blocks; tree output or no
-// block line at all: an error (source).
+// `scontrol show topology` text: BlockName= lines; AggregatedBlock= lines are no blocks; tree output, any other
+// line, a last line cut short or no block line at all: an error (source).
 base::Result<BlockMap> parse_show_topology(std::string_view text);
 
 struct OwnBlock {

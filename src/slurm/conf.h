@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/result.h"
@@ -23,12 +24,16 @@ class Conf {
   // where there is none.
   std::map<std::string, std::string> partition(std::string_view name) const;
 
-  std::string path;                    // the file that was read
-  std::vector<std::string> unreadable; // Include files that could not be read
+  std::string path;                     // the file that was read
+  std::string host_name;                // this host's, short; for %h in paths
+  std::vector<std::string> unreadable;  // Include files that could not be read, with why
 
  private:
   friend base::Result<Conf> read_conf(const host::Files& files, const std::string& path);
   friend void parse_conf(std::string_view text, Conf& into, std::vector<std::string>& includes);
+  friend class ConfReader;
+  std::optional<std::string> take(std::string_view line);  // one logical line; the value is an Include's path
+
   std::vector<std::pair<std::string, std::string>> values_;
   std::vector<std::map<std::string, std::string>> partitions_;
 };
@@ -37,9 +42,13 @@ class Conf {
 // are appended to `includes` in order.
 void parse_conf(std::string_view text, Conf& into, std::vector<std::string>& includes);
 
-// Follows Include (relative to the file's folder; at most 8 deep). Error: surroundings where `path` itself
-// cannot be read.
+// Follows Include in its place (relative to the folder of `path`, %c is the cluster name; at most 8 deep, 64
+// files and 16 MiB in all). Error: surroundings where `path` itself cannot be read.
 base::Result<Conf> read_conf(const host::Files& files, const std::string& path);
+
+// The node's own copy: $SLURM_CONF (`variable`, may be empty), else /run/slurm/conf/slurm.conf, else
+// /etc/slurm/slurm.conf: the first that can be read. Error: surroundings, naming all that were tried.
+base::Result<Conf> own_conf(const host::Files& files, const std::string& variable);
 
 // "65534", "INFINITE", "0" and absent mean no limit: nullopt. Slurm's own numbers are seconds.
 std::optional<std::chrono::milliseconds> prolog_limit(const Conf& conf);   // PrologTimeout, else PrologEpilogTimeout
@@ -48,5 +57,9 @@ bool has_prolog_flag(const Conf& conf, std::string_view flag);
 std::chrono::milliseconds message_timeout(const Conf& conf);      // default 10 s
 std::chrono::milliseconds batch_start_timeout(const Conf& conf);  // default 10 s
 std::string spool_dir(const Conf& conf, const std::string& node_name);  // %n and %h expanded; default /var/spool/slurmd
+
+// True where SwitchType=switch/nvidia_imex: slurmd makes IMEX channels itself then, one a job, and removes
+// what else it finds in their folder.
+bool switch_makes_channels(const Conf& conf);
 
 }  // namespace slurm
