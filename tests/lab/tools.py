@@ -16,7 +16,7 @@ def _build(name, folder, extra=()):
     digest = hashlib.sha256(" ".join(flags).encode())
     for source in sorted(folder.glob("*.[ch]pp")):
         digest.update(source.read_bytes())
-    cache = pathlib.Path(os.environ.get("LAB_BUILD_DIR", ROOT / "build" / "lab"))
+    cache = pathlib.Path(os.environ.get("LAB_BUILD_DIR", ROOT / ".build" / "lab"))
     program = cache / digest.hexdigest()[:16] / name
     if not program.exists():
         program.parent.mkdir(parents=True, exist_ok=True)
