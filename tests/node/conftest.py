@@ -1,7 +1,8 @@
 """Fixtures of the tests on make-believe nodes.
 
-The program under test: $GPU_PROLOG, else dist/x86_64/gpu-prolog. For another architecture: $GPU_PROLOG_AARCH64 with qemu-aarch64-static
-(or $QEMU_AARCH64). What is missing fails: no root, no namespaces, no program, no emulator. Nothing is skipped.
+The program under test: $GPU_PROLOG, else dist/x86_64/gpu-prolog. Tests marked aarch64 run a second time with $GPU_PROLOG_AARCH64, else
+dist/aarch64/gpu-prolog, under qemu-aarch64-static (or $QEMU_AARCH64). What is missing fails: no root, no namespaces, no program, no
+emulator. Nothing is skipped.
 """
 
 import os
@@ -15,43 +16,34 @@ from node import Node
 
 
 def pytest_configure(config):
-    config.addinivalue_line("markers", "aarch64: also run with the aarch64 program under qemu-user (-m aarch64, GPU_PROLOG_AARCH64)")
+    config.addinivalue_line("markers", "aarch64: runs a second time with the aarch64 program under qemu-user")
 
 
-def pytest_addoption(parser):
-    parser.addoption("--aarch64", action="store_true", help="run the tests marked aarch64 with $GPU_PROLOG_AARCH64 under qemu-aarch64-static")
-
-
-def pytest_collection_modifyitems(config, items):
-    if config.getoption("--aarch64"):
-        chosen = [item for item in items if item.get_closest_marker("aarch64")]
-        config.hook.pytest_deselected(items=[item for item in items if item not in chosen])
-        items[:] = chosen
+def pytest_generate_tests(metafunc):
+    if "product" in metafunc.fixturenames:
+        both = metafunc.definition.get_closest_marker("aarch64") is not None
+        metafunc.parametrize("product", ["x86_64", "aarch64"] if both else ["x86_64"], indirect=True, scope="session")
 
 
 class Product:
-    def __init__(self, path, runner=()):
-        self.path, self.runner = path, list(runner)
-
-    @property
-    def emulated(self):
-        return bool(self.runner)
+    def __init__(self, architecture, path, runner=()):
+        self.architecture, self.path, self.runner = architecture, path, list(runner)
 
 
 @pytest.fixture(scope="session")
-def product(pytestconfig):
-    if pytestconfig.getoption("--aarch64"):
-        path = os.environ.get("GPU_PROLOG_AARCH64") or str(node_module.ROOT / "dist/aarch64/gpu-prolog")
-        emulator = os.environ.get("QEMU_AARCH64") or shutil.which("qemu-aarch64-static") or "qemu-aarch64-static"
+def product(request):
+    architecture = request.param
+    variable = "GPU_PROLOG" if architecture == "x86_64" else "GPU_PROLOG_AARCH64"
+    path = os.environ.get(variable) or str(node_module.ROOT / "dist" / architecture / "gpu-prolog")
+    if not os.access(path, os.X_OK):
+        pytest.fail(f"no program to test at {path}: run scripts/build --arch {architecture}, or set {variable}")
+    runner = []
+    if architecture == "aarch64":
+        emulator = os.environ.get("QEMU_AARCH64") or shutil.which("qemu-aarch64-static") or "/usr/bin/qemu-aarch64-static"
         if not Path(emulator).is_file():
             pytest.fail(f"no emulator {emulator}: install qemu-user-static")
         runner = [emulator]
-    else:
-        path = os.environ.get("GPU_PROLOG") or str(node_module.ROOT / "dist/x86_64/gpu-prolog")
-        runner = []
-    if not os.access(path, os.X_OK):
-        pytest.fail(f"no program to test at {path}: run scripts/build, or set GPU_PROLOG")
-    return Product(os.path.abspath(path), runner)
+    return Product(architecture, os.path.abspath(path), runner)
 
 
 @pytest.fixture
@@ -90,5 +82,5 @@ def make_node(product):
 
 @pytest.fixture
 def node(make_node):
-    """One node of an UltraServer of two, with everything in order."""
+    """The first node of an UltraServer of two, with everything in order."""
     return make_node()
