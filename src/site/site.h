@@ -31,6 +31,12 @@ inline constexpr std::array<std::string_view, 2> slurm_confs{"/run/slurm/conf/sl
 inline constexpr std::string_view slurmd_spool_dir = "/var/spool/slurmd";
 inline constexpr std::string_view mig_status_run = "/run/gpu-prolog/mig-setup.json";
 inline constexpr std::string_view mig_status_lib = "/var/lib/gpu-prolog/mig-setup.json";
+inline constexpr std::string_view mig_reboot_marker = "/var/lib/gpu-prolog/mig-reboot.json";
+inline constexpr std::string_view mig_lock = "/run/gpu-prolog/mig.lock";
+inline constexpr std::string_view cloud_instance_id = "/var/lib/cloud/data/instance-id";
+inline constexpr std::string_view dmi_board_asset_tag = "/sys/class/dmi/id/board_asset_tag";  // EC2 puts the instance id here
+inline constexpr std::string_view mig_minors = "/proc/driver/nvidia-caps/mig-minors";
+inline constexpr std::string_view caps_dir = "/dev/nvidia-caps";
 inline constexpr std::string_view mig_log_file = "/var/log/gpu-prolog-mig.log";
 inline constexpr std::string_view dev_log = "/dev/log";
 

@@ -1,0 +1,393 @@
+#include "mig/smi.h"
+
+#include <algorithm>
+
+#include "base/text.h"
+#include "site/site.h"
+
+namespace mig {
+
+using base::Error;
+using base::ExitCode;
+
+Smi::Call Smi::call(const std::vector<std::string>& arguments, host::milliseconds limit) {
+  Call call;
+  host::Command command;
+  command.program = tool_;
+  command.arguments = arguments;
+  command.limit = deadline_.limit(limit);
+  call.shown = "nvidia-smi " + base::join(arguments, " ");
+  if (command.limit <= host::milliseconds::zero()) {
+    call.exit.ending = host::Exit::Ending::timed_out;
+    call.answer = Answer::timed_out;
+    return call;
+  }
+  call.exit = processes_.run(command);
+  call.answer = judge(call.exit);
+  return call;
+}
+
+Smi::Gpus Smi::gpus(host::milliseconds limit) {
+  Gpus result;
+  const Call asked = call({"--query-gpu=" + std::string(gpu_query), "--format=csv,noheader"}, limit);
+  result.answer = asked.answer;
+  result.unkillable = asked.exit.unkillable;
+  if (asked.answer != Answer::ok) {
+    result.error = as_error(asked.answer, asked.shown, asked.exit);
+    return result;
+  }
+  auto parsed = parse_gpus(asked.exit.out);
+  if (parsed) {
+    result.gpus = std::move(*parsed);
+  } else {
+    result.answer = Answer::failed;
+    result.error = parsed.error();
+  }
+  return result;
+}
+
+base::Result<Boards> Smi::boards() {
+  const Call profiles = call({"mig", "-lgip"}, site::smi_query_limit);
+  if (profiles.answer != Answer::ok) return as_error(profiles.answer, profiles.shown, profiles.exit);
+  auto boards = parse_profiles(profiles.exit.out);
+  if (!boards) return boards.error();
+  const Call placements = call({"mig", "-lgipp"}, site::smi_query_limit);
+  if (placements.answer != Answer::ok) return as_error(placements.answer, placements.shown, placements.exit);
+  return add_placements(std::move(*boards), placements.exit.out);
+}
+
+base::Result<std::vector<GpuInstance>> Smi::gpu_instances() {
+  const Call asked = call({"mig", "-lgi"}, site::smi_query_limit);
+  if (asked.answer == Answer::none) return std::vector<GpuInstance>{};
+  if (asked.answer != Answer::ok) return as_error(asked.answer, asked.shown, asked.exit);
+  return parse_gpu_instances(asked.exit.out);
+}
+
+base::Result<std::vector<ComputeInstance>> Smi::compute_instances() {
+  const Call asked = call({"mig", "-lci"}, site::smi_query_limit);
+  if (asked.answer == Answer::none) return std::vector<ComputeInstance>{};
+  if (asked.answer != Answer::ok) return as_error(asked.answer, asked.shown, asked.exit);
+  return parse_compute_instances(asked.exit.out);
+}
+
+base::Result<Seen> Smi::seen() {
+  Seen seen;
+  auto gpu_side = gpu_instances();
+  if (!gpu_side) return gpu_side.error();
+  seen.gpu_instances = std::move(*gpu_side);
+  if (seen.gpu_instances.empty()) return seen;
+  auto compute_side = compute_instances();
+  if (!compute_side) return compute_side.error();
+  seen.compute_instances = std::move(*compute_side);
+  return seen;
+}
+
+base::Result<std::vector<MigDevice>> Smi::devices() {
+  const Call asked = call({"-L"}, site::smi_query_limit);
+  if (asked.answer != Answer::ok) return as_error(asked.answer, asked.shown, asked.exit);
+  return parse_devices(asked.exit.out);
+}
+
+base::Result<std::vector<ComputeApp>> Smi::compute_apps() {
+  const Call asked = call({"--query-compute-apps=pid,gpu_uuid,process_name", "--format=csv,noheader"}, site::smi_query_limit);
+  if (asked.answer != Answer::ok) return as_error(asked.answer, asked.shown, asked.exit);
+  return parse_compute_apps(asked.exit.out);
+}
+
+// --------------------------------------------------------------------------------------------------- changes
+
+Smi::Call RealMigChanges::change(const std::vector<std::string>& arguments, host::milliseconds limit) {
+  const host::Deadline mine = smi_.deadline().less(reserve_);
+  Smi::Call call = smi_.call(arguments, mine.limit(limit));
+  log_.info(call.shown + ": " + host::describe(call.exit));
+  return call;
+}
+
+// A changing call that met its limit: the driver may hang in it, so nothing more is changed; one query tells what is.
+Error RealMigChanges::hung(const Smi::Call& call) {
+  Error error = as_error(Answer::timed_out, call.shown, call.exit);
+  const Smi::Gpus now = smi_.gpus(std::max<host::milliseconds>(smi_.deadline().left(), std::chrono::seconds(1)));
+  if (now.answer == Answer::ok) {
+    std::vector<std::string> modes;
+    for (const Gpu& gpu : now.gpus) modes.push_back(gpu.show() + " " + gpu.mode_words);
+    error.what += "; MIG modes (current, pending) now: " + base::join(modes, "; ");
+  } else {
+    error.what += "; a query after it got no answer either";
+  }
+  return error;
+}
+
+base::Status RealMigChanges::load_driver() {
+  if (modprobe_.empty()) return base::ok();
+  host::Command command;
+  command.program = modprobe_;
+  command.arguments = {"nvidia"};
+  command.limit = smi_.deadline().limit(site::modprobe_limit);
+  const host::Exit exit = processes_.run(command);
+  if (exit.succeeded()) return base::ok();
+  const std::string what = "modprobe nvidia: " + host::describe(exit);
+  if (base::contains_ignoring_case(exit.err, "not found in directory")) {
+    return Error{ExitCode::surroundings, what, "install the NVIDIA driver for this kernel (DKMS may still have to build it)"};
+  }
+  log_.warn(what);
+  return base::ok();
+}
+
+base::Result<ModeChange> RealMigChanges::set_mode(const std::vector<Gpu>& gpus, bool on) {
+  std::vector<std::string> ids;
+  for (const Gpu& gpu : gpus) ids.push_back(gpu.bus_id);
+  const auto limit = site::mig_mode_limit + static_cast<int>(gpus.size()) * site::mig_mode_limit_per_gpu;
+  // "All done." is printed for success, for pending and for unsupported GPUs alike, so only the query decides. A mode
+  // that simply did not take (seen without persistence mode) is asked for once more.
+  for (int tries = 1;; ++tries) {
+    const Smi::Call call = change({"-i", base::join(ids, ","), "-mig", on ? "1" : "0"}, limit);
+    if (call.answer == Answer::timed_out) return hung(call);
+    if (call.answer == Answer::stopped || call.answer == Answer::no_permission) return as_error(call.answer, call.shown, call.exit);
+    Smi::Gpus now = smi_.gpus(site::smi_query_limit);
+    if (now.answer != Answer::ok) return now.error;
+    ModeChange result{std::move(now.gpus), base::printable(base::trim(call.exit.out + call.exit.err), 2000)};
+    bool ignored = false;
+    for (const Gpu& asked : gpus) {
+      const Gpu* after = find_by_bus(result.gpus, asked.bus_id);
+      if (after == nullptr) {
+        return Error{ExitCode::change, asked.show() + " is gone after the change of its MIG mode: " + result.said,
+                     "look at `dmesg` for NVRM or Xid lines, and replace the node"};
+      }
+      if (after->pending != (on ? Mode::enabled : Mode::disabled)) ignored = true;
+    }
+    if (call.answer != Answer::ok && ignored) return as_error(call.answer, call.shown, call.exit);
+    if (!ignored || tries == 2 || base::contains_ignoring_case(result.said, "Not Supported")) return result;
+    log_.warn("the MIG mode did not take although the call said nothing of it: once more");
+  }
+}
+
+base::Status RealMigChanges::destroy(const std::vector<std::string>& arguments) {
+  // A monitor may hold an instance for a moment (DCGM), so "in use" is tried three times.
+  for (int tries = 1;; ++tries) {
+    const Smi::Call call = change(arguments, site::mig_mode_limit);
+    if (call.answer == Answer::ok || call.answer == Answer::none) return base::ok();
+    if (call.answer == Answer::timed_out) return hung(call);
+    if (call.answer != Answer::in_use || tries == 3) return as_error(call.answer, call.shown, call.exit);
+    if (!clock_.sleep(std::chrono::seconds(1))) return as_error(Answer::stopped, call.shown, call.exit);
+  }
+}
+
+base::Status RealMigChanges::clear(const Gpu& gpu) {
+  if (auto gone = destroy({"mig", "-i", gpu.bus_id, "-dci"}); !gone) return gone;
+  if (auto gone = destroy({"mig", "-i", gpu.bus_id, "-dgi"}); !gone) return gone;
+  const Smi::Call left = smi_.call({"mig", "-i", gpu.bus_id, "-lgi"}, site::smi_query_limit);
+  if (left.answer == Answer::none) return base::ok();
+  if (left.answer == Answer::timed_out) return hung(left);
+  if (left.answer != Answer::ok) return as_error(left.answer, left.shown, left.exit);
+  return Error{ExitCode::change, gpu.show() + " still has instances after they were destroyed: " + base::printable(base::trim(left.exit.out), 300),
+               "look at `nvidia-smi mig -lgi`"};
+}
+
+base::Status RealMigChanges::create(const GpuPlan& plan) {
+  std::vector<std::string> arguments{"mig", "-i", plan.gpu.bus_id};
+  if (plan.build) {
+    arguments.insert(arguments.end(), {"-cgi", cgi_argument(plan.placements), "-C"});
+  } else if (!plan.without_ci.empty()) {
+    std::vector<std::string> ids;
+    for (unsigned id : plan.without_ci) ids.push_back(std::to_string(id));
+    arguments.insert(arguments.end(), {"-gi", base::join(ids, ","), "-cci"});
+  } else {
+    return base::ok();
+  }
+  const Smi::Call call = change(arguments, site::mig_mode_limit);
+  if (call.answer == Answer::timed_out) return hung(call);
+  // Nothing to find is no success of a creation.
+  if (call.answer == Answer::none) return as_error(Answer::failed, call.shown, call.exit);
+  if (call.answer != Answer::ok) return as_error(call.answer, call.shown, call.exit);
+  return base::ok();
+}
+
+namespace {
+
+// A hung call or a stop signal: nothing more may be changed.
+bool ends_the_run(const Error& error) { return error.code == ExitCode::time_out; }
+
+void drop(std::vector<GpuInstance>& instances, unsigned gpu) {
+  std::erase_if(instances, [&](const GpuInstance& instance) { return instance.gpu == gpu; });
+}
+
+// Every GPU instance shows as a MIG device of its own name: it holds one compute instance of full size.
+bool whole(unsigned gpu, const std::vector<GpuInstance>& instances, const std::vector<MigDevice>& devices) {
+  std::vector<std::string> should;
+  std::vector<std::string> is;
+  for (const GpuInstance& instance : instances) {
+    if (instance.gpu == gpu) should.push_back(base::lower(instance.profile));
+  }
+  for (const MigDevice& device : devices) {
+    if (device.gpu == gpu) is.push_back(base::lower(device.name));
+  }
+  std::sort(should.begin(), should.end());
+  std::sort(is.begin(), is.end());
+  return should == is;
+}
+
+std::vector<ComputeInstance> one_in_each(const std::vector<GpuInstance>& instances) {
+  std::vector<ComputeInstance> inside;
+  for (const GpuInstance& instance : instances) inside.push_back({instance.gpu, instance.id, instance.profile, 0});
+  return inside;
+}
+
+}  // namespace
+
+base::Result<Built> RealMigChanges::build(const std::vector<GpuPlan>& plans) {
+  Built built;
+  std::vector<const GpuPlan*> created;
+  // A creation is not all or nothing: what came before the failing item stays, so the GPU is emptied.
+  const auto roll_back = [&](const GpuPlan& plan, GpuOutcome& outcome) -> base::Status {
+    outcome.done = false;
+    auto cleared = clear(plan.gpu);
+    if (!cleared && ends_the_run(cleared.error())) return cleared;
+    outcome.emptied = cleared.has_value();
+    outcome.error += cleared ? "; rolled back, the GPU is empty and MIG mode is on"
+                             : "; rolling back failed too, instances are left: " + cleared.error().what;
+    return base::ok();
+  };
+
+  for (const GpuPlan& plan : plans) {
+    if (plan.switch_off || (!plan.build && plan.without_ci.empty() && !plan.clear)) continue;
+    GpuOutcome outcome;
+    outcome.bus_id = plan.gpu.bus_id;
+    if (auto cleared = plan.clear ? clear(plan.gpu) : base::ok(); !cleared) {
+      if (ends_the_run(cleared.error())) return cleared.error();
+      outcome.error = "its old instances could not be destroyed, nothing was created: " + cleared.error().what;
+    } else if (auto made = create(plan); !made) {
+      if (ends_the_run(made.error())) return made.error();
+      outcome.error = made.error().what;
+      if (auto undone = roll_back(plan, outcome); !undone) return undone.error();
+    } else {
+      outcome.done = true;
+      created.push_back(&plan);
+    }
+    built.outcomes.push_back(std::move(outcome));
+  }
+
+  auto instances = smi_.gpu_instances();
+  if (!instances) return instances.error();
+  built.gpu_instances = std::move(*instances);
+  auto devices = smi_.devices();
+  if (!devices) return devices.error();
+  std::optional<std::vector<ComputeInstance>> compute_side;
+  for (const GpuPlan* plan : created) {
+    const unsigned gpu = plan->gpu.index;
+    std::vector<ComputeInstance> inside = one_in_each(built.gpu_instances);
+    if (!whole(gpu, built.gpu_instances, *devices)) {
+      if (!compute_side) {
+        auto asked = smi_.compute_instances();
+        if (!asked) return asked.error();
+        compute_side = std::move(*asked);
+      }
+      inside = *compute_side;
+    }
+    const Standing standing = compare(plan->wanted, built.gpu_instances, inside, gpu);
+    if (standing.verdict == Standing::Verdict::right) continue;
+    auto outcome = std::find_if(built.outcomes.begin(), built.outcomes.end(), [&](const GpuOutcome& o) { return o.bus_id == plan->gpu.bus_id; });
+    outcome->error = "the call ended well, but read back the GPU " + standing.why;
+    if (auto undone = roll_back(*plan, *outcome); !undone) return undone.error();
+    if (outcome->emptied) drop(built.gpu_instances, gpu);
+  }
+  return built;
+}
+
+// --------------------------------------------------------------------------------------------------- dry run
+
+base::Status DryMigChanges::load_driver() {
+  plan_.add("would run modprobe nvidia");
+  return base::ok();
+}
+
+base::Result<ModeChange> DryMigChanges::set_mode(const std::vector<Gpu>& gpus, bool on) {
+  std::vector<std::string> ids;
+  for (const Gpu& gpu : gpus) ids.push_back(gpu.bus_id);
+  plan_.add("would run nvidia-smi -i " + base::join(ids, ",") + " -mig " + (on ? "1" : "0") + ", and ask whether it took");
+  ModeChange result{gpus_, ""};
+  for (Gpu& gpu : result.gpus) {
+    if (find_by_bus(gpus, gpu.bus_id) != nullptr) gpu.current = gpu.pending = on ? Mode::enabled : Mode::disabled;
+  }
+  gpus_ = result.gpus;
+  return result;
+}
+
+base::Status DryMigChanges::clear(const Gpu& gpu) {
+  plan_.add("would run nvidia-smi mig -i " + gpu.bus_id + " -dci, then -dgi");
+  drop(instances_, gpu.index);
+  return base::ok();
+}
+
+base::Result<Built> DryMigChanges::build(const std::vector<GpuPlan>& plans) {
+  Built built;
+  for (const GpuPlan& plan : plans) {
+    if (plan.switch_off || (!plan.build && plan.without_ci.empty() && !plan.clear)) continue;
+    if (plan.clear && !clear(plan.gpu)) continue;
+    if (plan.build) {
+      plan_.add("would run nvidia-smi mig -i " + plan.gpu.bus_id + " -cgi " + cgi_argument(plan.placements) + " -C (" + show(plan.placements) + ")");
+      for (const Placement& placement : plan.placements) {
+        instances_.push_back({plan.gpu.index, placement.profile.name, placement.profile.id, 0, placement.start, placement.size});
+      }
+    } else if (!plan.without_ci.empty()) {
+      plan_.add("would run nvidia-smi mig -i " + plan.gpu.bus_id + " -cci in the GPU instances that have none");
+    }
+    built.outcomes.push_back({plan.gpu.bus_id, true, "", false});
+  }
+  built.gpu_instances = instances_;
+  return built;
+}
+
+// --------------------------------------------------------------------------------------------------- the driver
+
+namespace {
+
+std::vector<std::string> missing_on(const std::vector<Gpu>& gpus, const std::vector<std::string>& on_the_bus) {
+  std::vector<std::string> missing;
+  for (const std::string& bus_id : on_the_bus) {
+    if (find_by_bus(gpus, bus_id) == nullptr) missing.push_back(bus_id);
+  }
+  return missing;
+}
+
+}  // namespace
+
+base::Result<std::vector<Gpu>> wait_for_gpus(Smi& smi, MigChanges& changes, const std::vector<std::string>& on_the_bus,
+                                             std::optional<unsigned> expected, const host::Deadline& deadline, host::Clock& clock) {
+  const std::size_t wanted = expected ? *expected : on_the_bus.size();
+  bool loaded = false;
+  host::milliseconds pause = std::chrono::milliseconds(250);
+  Error last{ExitCode::surroundings, "the NVIDIA driver did not answer", ""};
+  for (;;) {
+    Smi::Gpus now = smi.gpus(deadline.limit(site::smi_query_limit));
+    switch (now.answer) {
+      case Answer::ok:
+        if (now.gpus.size() >= wanted) return std::move(now.gpus);
+        last = Error{ExitCode::surroundings,
+                     "the driver lists " + std::to_string(now.gpus.size()) + " of " + std::to_string(wanted) + " GPUs" +
+                         (missing_on(now.gpus, on_the_bus).empty() ? "" : ", missing: " + base::join(missing_on(now.gpus, on_the_bus), ", ")),
+                     "look at `dmesg` for NVRM or Xid lines and replace the node, or give the true number with --expect-gpus"};
+        break;
+      case Answer::not_ready:
+        last = now.error;
+        if (!loaded) {
+          loaded = true;
+          if (auto status = changes.load_driver(); !status) return status.error();
+          if (!deadline.over()) continue;
+        }
+        break;
+      case Answer::timed_out:
+        last = now.error;
+        if (now.unkillable) return last;  // another call would hang as well
+        break;
+      default: return now.error;
+    }
+    if (deadline.over()) {
+      last.what += " (waited for the driver until the limit)";
+      return last;
+    }
+    if (!clock.sleep(deadline.limit(pause))) return Error{ExitCode::time_out, "stopped while waiting for the driver: " + last.what, ""};
+    pause = std::min<host::milliseconds>(pause * 2, std::chrono::seconds(2));
+  }
+}
+
+}  // namespace mig

@@ -1,0 +1,64 @@
+// The status file of mig-setup: what the last run found and did, for the gate in front of slurmd, for validate and for
+// --print=json. The JSON form is an interface (docs/mig.md): only ever extended.
+#pragma once
+
+#include <chrono>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/exit_code.h"
+#include "base/result.h"
+#include "mig/gres.h"
+#include "mig/layout.h"
+#include "mig/plan.h"
+
+namespace mig {
+
+struct GpuStatus {
+  unsigned index = 0;
+  std::string bus_id;
+  std::string uuid;
+  std::string name;
+  std::string mode_current;
+  std::string mode_pending;
+  std::string layout;  // wanted; empty: this GPU was not selected
+  std::vector<ProfileName> instances;
+  std::vector<std::string> placements;  // "3g.20gb at 4" where known or planned
+  std::string state;   // right, unselected, unsupported, failed, pending, planned, unknown
+  std::string error;
+};
+
+struct Status {
+  std::string version;   // of gpu-prolog
+  std::string boot_id;
+  std::string time;      // UTC
+  std::string result;    // running, unchanged, changed, unsupported, pending, rebooting, failed
+  int exit_code = 0;
+  std::string message;
+  std::string cure;
+  std::string layout;    // in one line
+  std::vector<GpuStatus> gpus;
+  std::vector<GresEntry> gres;
+  std::vector<std::string> warnings;
+};
+
+std::string to_json(const Status& status);
+// Error (surroundings): no status file of ours.
+base::Result<Status> parse_status(const std::string& text);
+
+// The rules that the last run had, GPU by GPU, by bus id.
+base::Result<std::vector<Rule>> rules_of(const Status& status);
+
+// May slurmd start? Judged from the file alone, so that it costs milliseconds. `text`: nullopt where there is no file.
+struct GateVerdict {
+  bool open = false;
+  std::string found;
+  std::string cure;
+};
+GateVerdict gate(const std::optional<std::string>& text, std::string_view boot_id);
+
+std::string utc(std::chrono::system_clock::time_point time);  // 2026-05-04T06:08:10Z
+
+}  // namespace mig
