@@ -44,11 +44,13 @@ class Look {
   }
 
   std::optional<ForeignStep> sockets(const std::string& node_name, const std::string& spool_dir) const {
-    const std::string prefix = node_name + "_";
     for (const std::string& name : list(spool_dir)) {
-      if (!name.starts_with(prefix)) continue;
+      const std::size_t underscore = name.rfind('_');
+      if (underscore == std::string::npos) continue;
+      // By hand, nobody may have said what the node is called.
+      if (!node_name.empty() && std::string_view(name).substr(0, underscore) != node_name) continue;
       // <job>.<step>, for a component of a het step <job>.<step>.<component> (stepd_api.c)
-      const auto parts = base::split(std::string_view(name).substr(prefix.size()), '.');
+      const auto parts = base::split(std::string_view(name).substr(underscore + 1), '.');
       if (parts.size() < 2 || parts.size() > 3 || !std::all_of(parts.begin(), parts.end(), is_digits)) continue;
       if (parts[0] == own_job_) continue;
       if (!count_extern_ && parts[1] == extern_step) continue;

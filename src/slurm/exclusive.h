@@ -48,8 +48,8 @@ struct ForeignStep {
 };
 
 // Looks at the cgroup trees for live processes of another job than `own_job`, then at sockets
-// <node>_<job>.<step> in `spool_dir` (%n, %h expanded). Nothing readable: nobody seen. `count_extern`: false
-// leaves out the extern step.
+// <node>_<job>.<step> in `spool_dir` (%n, %h expanded; of any node where `node_name` is empty). Nothing readable:
+// nobody seen. `count_extern`: false leaves out the extern step.
 //   v2: <slice>/*slurmstepd.scope/job_N, also with CgroupSlice= of 26.05; 26.05 names the job's folder by its
 //       SLUID unless CgroupJobIdPaths=yes (cgroup_v2.c), hence `own_sluid` (empty: no SLUID is ours)
 //   v1: <controller>/slurm*/uid_*/job_N
