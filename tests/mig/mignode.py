@@ -141,7 +141,7 @@ class Node:
         fake.save(self.state_file, s)
 
     def rule(self, match, do, **more):
-        self.edit(lambda s: s["rules"].append(dict(match=match, do=do, **more)))
+        self.edit(lambda s: s["rules"].append(dict(dict(match=match, do=do, times=1), **more)))
 
     def behave(self, **words):
         self.edit(lambda s: s["behaviour"].update(words))

@@ -34,7 +34,7 @@ class Tool:
         fake.save(self.state, state)
 
     def rule(self, match, do, **more):
-        self.edit(lambda s: s["rules"].append(dict(match=match, do=do, **more)))
+        self.edit(lambda s: s["rules"].append(dict(dict(match=match, do=do, times=1), **more)))
 
     def reboot(self):
         self.edit(fake.boot)

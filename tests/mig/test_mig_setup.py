@@ -221,6 +221,26 @@ def test_one_gpu_off_and_the_other_split(make_node):
     assert node.all_layouts() == [{}, {"3g.71gb": 2}]
 
 
+@pytest.mark.parametrize("doc", [
+    {"layout": MIX_WORDS}, {"layout": "9,14,19,19"}, {"layout": {"3g.71gb": 1, "2g.35gb": 1, "1g.18gb": 2}}, {"layouts": {"0": MIX_WORDS, "1": MIX_WORDS}}, {"layouts": {"model:H200": MIX_WORDS}},
+    {"layouts": [{"gpus": "0-1", "layout": MIX_WORDS}]},
+])
+def test_a_json_file_gives_every_gpu_its_layout(make_node, doc):
+    node = make_node("H200", "H200", prepare=lambda n: n.put("/etc/mig.json", json.dumps(doc)))
+    r = node.mig_setup("--layout-file", "/etc/mig.json")
+    assert r.code == 0 and node.all_layouts() == [MIX] * 2, r
+
+
+@pytest.mark.parametrize("text", ['{"layouts": {"0": "3g.71gb:1", "00000000:10:00.0": "3g.71gb:2"}}', '{"layouts": {"0": "3g.71gb:1", "0": "3g.71gb:2"}}', '{"layout": "3g.71gb:1", "layuot": 1}',
+                                  '{"layout": {"3g.71gb": -1}}', '{"layout": {"3g.71gb": 1.5}}', '{"layout": [9, null]}', '{"layouts": {}}', '{"layouts": {"7": "3g.71gb:1"}}'])
+def test_a_json_file_that_makes_no_sense_is_refused_and_nothing_is_touched(make_node, text):
+    node = make_node("H200", "H200", prepare=lambda n: n.put("/etc/mig.json", text))
+    before = node.state()
+    r = node.mig_setup("--layout-file", "/etc/mig.json")
+    assert r.code == 2 and r.err.strip(), r
+    assert_untouched(node, r, before)
+
+
 MIG_PARTED = """version: v1
 mig-configs:
   all-3g.71gb:
