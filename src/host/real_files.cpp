@@ -227,17 +227,31 @@ class TemporaryName {
 
 // --- the steps of replace() -------------------------------------------------------------------------------------------
 
+// An empty file with a temporary name. Its lock tells remove_stale() of another run that this one lives. In the instant
+// before it is taken that run may have taken the file for a left-over: then that run holds the lock or the name is gone
+// already, and another file is made. errno, 0: done.
+int make_temporary(const Place& place, std::string& name, Descriptor& file) {
+  for (int attempt = 0; attempt < 100; ++attempt) {
+    name = temporary_name(place.name);
+    file = Descriptor(openat(place.folder.get(), name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
+    if (!file) return errno;
+    // A file system without locks (ENOLCK, ENOSYS) has no lock file of ours either: what else runs here is not ours.
+    if (flock(file.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) continue;
+    struct stat made {};
+    if (fstat(file.get(), &made) != 0 || made.st_nlink > 0) return 0;
+  }
+  return EBUSY;
+}
+
 enum class Finish { rename, forget };
 
 // A new file beside `place` with this content and mode, on the disk; then it gets the name it has at the end, or goes
 // again. errno, 0: done.
 int put_in_place(const Place& place, const std::string& content, mode_t mode, Finish finish) {
-  const std::string temporary = temporary_name(place.name);
-  const Descriptor file(
-      openat(place.folder.get(), temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
-  if (!file) return errno;
+  std::string temporary;
+  Descriptor file;
+  if (const int error = make_temporary(place, temporary, file); error != 0) return error;
   TemporaryName cleaner(place.folder.get(), temporary);
-  flock(file.get(), LOCK_EX | LOCK_NB);  // tells remove_stale() of another run that this one lives
   if (const int error = write_all(file.get(), content); error != 0) return error;
   if (fchmod(file.get(), mode) != 0) return errno;  // after writing: a write clears set-user-id bits
   if (const int error = sync_file(file.get()); error != 0) return error;
@@ -413,12 +427,7 @@ Status RealFiles::replace(const std::string& path, const std::string& content, m
   auto place = open_place(root_, path, what);
   if (!place) return place.error();
   remove_stale(*place);
-  int error = 0;
-  // ENOENT after the file was made: another run took it for a left-over in the instant before it was locked.
-  for (int attempt = 0; attempt < 3; ++attempt) {
-    error = put_in_place(*place, content, mode, Finish::rename);
-    if (error != ENOENT) break;
-  }
+  const int error = put_in_place(*place, content, mode, Finish::rename);
   if (error != 0) return os_failure(ExitCode::change, what, error);
   if (const int sync_error = sync_file(place->folder.get()); sync_error != 0) {
     return os_failure(ExitCode::change, "replaced " + path + ", but its folder could not be written to disk", sync_error);

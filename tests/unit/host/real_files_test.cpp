@@ -380,7 +380,10 @@ TEST_CASE("several runs that replace one file at the same time all succeed") {
       for (int i = 0; i < 50; ++i) {
         // Another run's file may be there by the time it is read back: said as such, and no other error.
         const auto replaced = files.replace(path, std::string(1000, static_cast<char>('a' + number)), 0644);
-        if (!replaced && replaced.error().os_error != 0) _exit(1);
+        if (!replaced && replaced.error().os_error != 0) {
+          std::fprintf(stderr, "%s\n", replaced.error().what.c_str());
+          _exit(1);
+        }
       }
       _exit(0);
     }
