@@ -150,7 +150,7 @@ def test_instance_types_are_matched_by_prefix(make_node, kind):
     assert_done(node, node.prolog())
 
 
-@pytest.mark.parametrize("kind", ["p6-b200.48xlarge", "xp6e-gb200.36xlarge", "P6E-GB200.36xlarge", "p6e-gb20.36xlarge"])
+@pytest.mark.parametrize("kind", ["p6-b200.48xlarge", "xp6e-gb200.36xlarge", "p6e-gb20.36xlarge", "g6e.xlarge"])
 def test_other_instance_types_are_skipped(make_node, kind):
     node = make_node(instance_type=kind, dmi=kind)
     assert_skipped(node, node.prolog(), kind)
