@@ -1,9 +1,11 @@
-// Where a run's words go: the log file, syslog and the terminal, through one spdlog logger. A sink that
-// cannot take a line drops it: a log never fails, delays or changes a run.
+// Where a run's words go: the log file, syslog and the terminal, through one spdlog logger with a sink for each.
+// A sink that cannot take a line drops it: a log never fails, delays or changes a run.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "flow/report.h"
 #include "host/log.h"
@@ -16,14 +18,13 @@ namespace flow {
 
 enum class Level { debug, info, warn, error };
 
+// The script's line: "2026-05-04T06:08:10.580 [INFO] [PID:n] [JOB:n] text", local time.
 struct LogOptions {
-  std::string file;        // empty: none
-  std::string syslog_tag;  // empty: none
-  std::string dev_log;     // path of the syslog socket
-  std::string job;         // for [JOB:...]; may be empty
-  bool to_stderr = false;  // steps and warnings for the person at the terminal
-  bool colour = false;
+  std::string job;  // may be empty
   Level level = Level::info;
+  std::function<void(std::string_view line)> file;                  // the whole line with its '\n'; empty: none
+  std::function<void(Level level, std::string_view text)> syslog;   // "[INFO] [PID:n] [JOB:n] text"
+  std::function<void(Level level, std::string_view text)> terminal; // the text alone, for a person
 };
 
 class RunLog : public host::Log {

@@ -14,6 +14,8 @@ class Lock {
   virtual ~Lock() = default;  // released here, and by the kernel if we are killed
 };
 
+inline std::string describe(const std::unique_ptr<Lock>&) { return "held"; }
+
 class Locks {
  public:
   virtual ~Locks() = default;

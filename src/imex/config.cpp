@@ -24,6 +24,11 @@ std::string_view unquote(std::string_view value) {
 
 }  // namespace
 
+std::string describe(const DaemonConfig& config) {
+  return "node list " + config.nodes_config + ", server port " + std::to_string(config.server_port) + ", command service " +
+         (config.command_enabled ? "on port " + std::to_string(config.command_port) : std::string("off"));
+}
+
 base::Result<DaemonConfig> parse_daemon_config(std::string_view text) {
   DaemonConfig config;
   config.nodes_config = site::imex_nodes_config;

@@ -17,6 +17,8 @@ struct DaemonConfig {
   std::string quorum;            // IMEX_WAIT_FOR_QUORUM, as written
 };
 
+std::string describe(const DaemonConfig& config);
+
 // `KEY=value` lines; a later one wins; # comments. Missing keys have NVIDIA's defaults. Error: change, for a
 // port that is none or a node file that is no absolute path.
 base::Result<DaemonConfig> parse_daemon_config(std::string_view text);

@@ -33,7 +33,9 @@ std::string value_of(const std::map<std::string, std::string>& shown, const std:
   return found == shown.end() ? "" : found->second;
 }
 
-std::string show(const UnitState& state) {
+}  // namespace
+
+std::string describe(const UnitState& state) {
   std::string text = "ActiveState=" + base::printable(state.active) + " SubState=" + base::printable(state.sub);
   if (!state.result.empty()) text += " Result=" + base::printable(state.result);
   if (state.queued_job != 0) text += " queued job " + std::to_string(state.queued_job);
@@ -44,7 +46,15 @@ std::string show(const UnitState& state) {
   return text;
 }
 
-}  // namespace
+std::string describe(const Stopped& stopped) {
+  if (stopped.killed) return "unit did not stop gracefully and was killed; no process is left";
+  return "unit is stopped, no process is left";
+}
+
+std::string describe(const Started& started) {
+  if (started.main_pid == 0) return "unit would be started";
+  return "unit is active, main process " + std::to_string(started.main_pid);
+}
 
 EnabledWord parse_is_enabled(std::string_view out, std::string_view err) {
   static constexpr std::array<std::string_view, 6> enabled{"enabled", "enabled-runtime", "static",
@@ -136,14 +146,13 @@ std::vector<pid_t> SystemctlUnits::processes_of(const std::map<std::string, std:
   return pids;
 }
 
-base::Status SystemctlUnits::cancel_queued_job(const std::string& unit) {
-  const auto before = state(unit);
-  if (!before) return before.error();
-  if (before->queued_job == 0) return base::ok();
-  log_.warn("unit " + unit + " has a job left in systemd's queue (" + show(*before) + "): cancelling it");
+base::Result<UnitState> SystemctlUnits::cancel_queued_job(const std::string& unit) {
+  auto before = state(unit);
+  if (!before || before->queued_job == 0) return before;
+  log_.warn("unit " + unit + " has a job left in systemd's queue (" + describe(*before) + "): cancelling it");
   const host::Exit exit = run({"cancel", std::to_string(before->queued_job)}, site::systemctl_limit);
   if (!exit.succeeded()) log_.warn("systemctl cancel: " + host::describe(exit));  // the stop to come replaces it
-  return base::ok();
+  return before;
 }
 
 base::Result<UnitState> SystemctlUnits::wait_gone(const std::string& unit, const host::Deadline& deadline) {
@@ -171,7 +180,7 @@ base::Result<Stopped> SystemctlUnits::stop_and_wait(const std::string& unit, con
   stopped.before = now->active;
   if (now->gone()) return stopped;
 
-  log_.warn("unit " + unit + " did not stop within " + base::show_duration(graceful) + " (" + show(*now) +
+  log_.warn("unit " + unit + " did not stop within " + base::show_duration(graceful) + " (" + describe(*now) +
             "): killing its processes through systemd");
   stopped.killed = true;
   const host::Exit killed = run({"kill", "--signal=KILL", unit}, site::systemctl_limit);
@@ -179,7 +188,7 @@ base::Result<Stopped> SystemctlUnits::stop_and_wait(const std::string& unit, con
   now = wait_gone(unit, deadline.within(site::gone_limit));
   if (!now) return now.error();
   if (now->gone()) return stopped;
-  return Error{ExitCode::change, "unit " + unit + " cannot be stopped, not even by KILL: " + show(*now),
+  return Error{ExitCode::change, "unit " + unit + " cannot be stopped, not even by KILL: " + describe(*now),
                "a daemon stuck in the kernel needs a reboot of this node; " + look_at(unit)};
 }
 
@@ -195,11 +204,11 @@ base::Result<Started> SystemctlUnits::start_and_confirm(const std::string& unit,
     // The start job is still in systemd's queue and would start the daemon some day: stop cancels it.
     const host::Exit stop = run({"stop", unit}, site::stop_limit);
     const auto now = state(unit);
-    std::string after = now ? show(*now) : now.error().what;
+    std::string after = now ? describe(*now) : now.error().what;
     if (!stop.succeeded() && now && !now->gone()) {
       run({"kill", "--signal=KILL", unit}, site::systemctl_limit);
       const auto last = state(unit);
-      after = last ? show(*last) : last.error().what;
+      after = last ? describe(*last) : last.error().what;
     }
     const std::string why = exit.ending == Ending::timed_out
                                 ? "did not start within " + base::show_duration(allowed)
@@ -207,7 +216,7 @@ base::Result<Started> SystemctlUnits::start_and_confirm(const std::string& unit,
     return Error{ExitCode::time_out, "unit " + unit + " " + why + " (start cancelled; now " + after + ")", look_at(unit)};
   }
   const auto now = state(unit);
-  const std::string told = now ? show(*now) : now.error().what;
+  const std::string told = now ? describe(*now) : now.error().what;
   if (!exit.succeeded()) {
     return Error{ExitCode::change, "unit " + unit + " did not start: " + host::describe(exit) + " (" + told + ")",
                  look_at(unit)};

@@ -29,7 +29,7 @@ class SystemctlUnits : public Units {
 
   base::Result<EnabledWord> enabled(const std::string& unit) override;
   base::Result<UnitState> state(const std::string& unit) override;
-  base::Status cancel_queued_job(const std::string& unit) override;
+  base::Result<UnitState> cancel_queued_job(const std::string& unit) override;
   base::Result<Stopped> stop_and_wait(const std::string& unit, const host::Deadline& deadline,
                                       host::milliseconds graceful) override;
   base::Result<Started> start_and_confirm(const std::string& unit, const host::Deadline& deadline,

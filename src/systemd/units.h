@@ -28,6 +28,9 @@ struct UnitState {
   bool gone() const { return (active == "inactive" || active == "failed") && queued_job == 0 && processes.empty(); }
 };
 
+// "ActiveState=active SubState=running, processes 77 78" for messages.
+std::string describe(const UnitState& state);
+
 struct EnabledWord {
   UnitFile state = UnitFile::not_enabled;
   std::string word;  // as printed
@@ -38,10 +41,14 @@ struct Stopped {
   std::string before;   // ActiveState met
 };
 
+std::string describe(const Stopped& stopped);
+
 struct Started {
   pid_t main_pid = 0;
   std::uint64_t main_start_time = 0;  // clock ticks since boot
 };
+
+std::string describe(const Started& started);
 
 class Units {
  public:
@@ -53,8 +60,9 @@ class Units {
   virtual base::Result<UnitState> state(const std::string& unit) = 0;
 
   // --- changing
-  // A job of this unit that a dead run left queued is cancelled. Nothing queued: nothing done.
-  virtual base::Status cancel_queued_job(const std::string& unit) = 0;
+  // A job of this unit that a dead run left queued is cancelled. Nothing queued: nothing done. The value is
+  // the state that was met.
+  virtual base::Result<UnitState> cancel_queued_job(const std::string& unit) = 0;
   // Graceful within `graceful`, then KILL to the control group; gone() within 5 s after or an error (change).
   virtual base::Result<Stopped> stop_and_wait(const std::string& unit, const host::Deadline& deadline,
                                               host::milliseconds graceful) = 0;

@@ -1,0 +1,45 @@
+// Which nodes make this job's domain on this node, and their addresses.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "commands/context.h"
+#include "commands/imex_options.h"
+#include "net/addresses.h"
+#include "slurm/block_source.h"
+#include "slurm/conf.h"
+#include "slurm/job.h"
+
+namespace commands {
+
+// The nodes of the job that are in this node's block, in the job's order; with where that is known from.
+struct OwnBlock {
+  slurm::BlockQuestion question;
+  slurm::BlockDecision decision;
+};
+
+std::string describe(const OwnBlock& block);
+
+// Error: surroundings (the node list cannot be expanded, this node is not in it), change (no block map where one
+// is needed).
+base::Result<OwnBlock> find_block(const Context& context, const ImexPrologOptions& options, const slurm::Job& job,
+                                              const std::optional<slurm::Conf>& conf, const host::Deadline& deadline);
+
+struct Peers {
+  std::vector<net::Peer> peers;
+  std::size_t own = 0;  // our place
+
+  std::vector<std::string> nodes() const;
+  std::vector<std::string> addresses() const;
+};
+
+std::string describe(const Peers& peers);
+
+// Asked of scontrol, resolved where NodeAddr is a name, checked.
+base::Result<Peers> find_peers(const Context& context, const ImexPrologOptions& options, const slurm::Job& job,
+                               const std::vector<std::string>& nodes, const host::Deadline& deadline);
+
+}  // namespace commands

@@ -1,0 +1,50 @@
+#include "commands/imex_tools.h"
+
+#include <cerrno>
+
+#include "host/trusted_tool.h"
+#include "site/site.h"
+#include "systemd/dry_units.h"
+#include "systemd/systemctl.h"
+
+namespace commands {
+
+namespace {
+
+template <class Names>
+std::vector<std::string> to_strings(const Names& names) {
+  return {names.begin(), names.end()};
+}
+
+}  // namespace
+
+base::Result<std::unique_ptr<systemd::Units>> open_units(const Context& context) {
+  const host::Host& host = context.host;
+  auto systemctl = host::find_tool(host.files, "systemctl", to_strings(site::systemctl), host.processes.is_root());
+  if (!systemctl) return systemctl.error();
+  std::unique_ptr<systemd::Units> units = std::make_unique<systemd::SystemctlUnits>(
+      *systemctl, host.processes, host.files, host.clock, context.run.log());
+  if (context.dry_run()) units = std::make_unique<systemd::DryUnits>(std::move(units), *context.plan);
+  return units;
+}
+
+base::Result<CtlChoice> open_ctl(const Context& context, const imex::DaemonConfig& config) {
+  const host::Host& host = context.host;
+  CtlChoice choice;
+  auto tool = host::find_tool(host.files, "nvidia-imex-ctl", to_strings(site::imex_ctl), host.processes.is_root());
+  if (!tool && tool.error().os_error != ENOENT) return tool.error();
+  if (!config.command_enabled) {
+    choice.unusable_because = "IMEX_CMD_ENABLED=0 in " + std::string(site::imex_config);
+  } else if (!tool) {
+    choice.unusable_because = tool.error().what;
+  }
+  const std::string program = tool ? *tool : "";
+  if (context.dry_run()) {
+    choice.ctl = std::make_unique<imex::DryCtl>(host.files, config.nodes_config, *context.plan);
+  } else {
+    choice.ctl = std::make_unique<imex::ToolCtl>(program, "", host.processes);
+  }
+  return choice;
+}
+
+}  // namespace commands

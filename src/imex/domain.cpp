@@ -1,0 +1,176 @@
+#include "imex/domain.h"
+
+#include <algorithm>
+
+#include "base/duration.h"
+#include "base/ip_literal.h"
+#include "base/text.h"
+#include "site/site.h"
+
+namespace imex {
+
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr int most_restarts = 2;
+constexpr host::milliseconds jitter_step = 120ms;  // times our place in the list
+
+std::string named(const std::vector<std::string>& nodes, const std::vector<std::string>& addresses, std::size_t id) {
+  if (id >= addresses.size()) return "node id " + std::to_string(id);
+  return (id < nodes.size() ? nodes[id] + " " : "") + "(" + addresses[id] + ")";
+}
+
+std::string list_up(const std::vector<std::string>& parts) {
+  constexpr std::size_t most = 6;
+  std::vector<std::string> first(parts.begin(), parts.begin() + static_cast<std::ptrdiff_t>(std::min(parts.size(), most)));
+  std::string text = base::join(first, ", ");
+  if (parts.size() > most) text += " and " + std::to_string(parts.size() - most) + " more";
+  return text;
+}
+
+bool same_list(const DomainView& view, const std::vector<std::string>& addresses) {
+  if (view.nodes.size() != addresses.size()) return false;
+  for (std::size_t i = 0; i < addresses.size(); ++i) {
+    // A release that prints host names cannot be compared by address.
+    const auto shown = base::canonical_address(view.nodes[i].address);
+    if (shown && *shown != addresses[i]) return false;
+  }
+  return true;
+}
+
+bool is_ready(const DomainView& view, std::size_t id) { return view.nodes[id].status == "READY"; }
+
+// What we remember of one peer that our daemon has blocked.
+struct Blocked {
+  bool met = false;
+  bool was_gone = false;
+};
+
+}  // namespace
+
+Verdict judge(const DomainView& view, const std::vector<std::string>& nodes, const std::vector<std::string>& addresses,
+              std::size_t own) {
+  Verdict verdict;
+  if (!same_list(view, addresses)) {
+    verdict.other_list = true;
+    verdict.told = "the local daemon shows a domain of " + std::to_string(view.nodes.size()) +
+                   " nodes that is not this job's list of " + std::to_string(addresses.size());
+    return verdict;
+  }
+  std::vector<std::string> dead;
+  std::vector<std::string> pairs;
+  for (std::size_t id = 0; id < addresses.size(); ++id) {
+    if (is_ready(view, id)) continue;
+    verdict.not_ready.push_back(id);
+    const std::string& status = view.nodes[id].status;
+    dead.push_back(named(nodes, addresses, id) + " is " + (status.empty() ? "silent" : base::printable(status, 40)));
+  }
+  for (std::size_t from = 0; from < addresses.size(); ++from) {
+    for (std::size_t to = 0; to < addresses.size(); ++to) {
+      const Link link = view.links[from][to];
+      if (from == to || link == Link::connected) continue;
+      if (from == own && link == Link::map_mismatch) verdict.own_mismatch.push_back(to);
+      // One dead node is one finding, not 34 pairs.
+      if (!is_ready(view, from) || !is_ready(view, to)) continue;
+      verdict.unconnected.emplace_back(from, to);
+      pairs.push_back(named(nodes, addresses, from) + " to " + named(nodes, addresses, to) + " " + std::string(show_cell(link)));
+    }
+  }
+  verdict.up = verdict.not_ready.empty() && verdict.unconnected.empty();
+  if (verdict.up) {
+    verdict.told = "all " + std::to_string(addresses.size()) + " nodes READY, every pair connected";
+  } else {
+    verdict.told = list_up(dead);
+    if (!pairs.empty()) verdict.told += (dead.empty() ? "" : "; ") + std::string("not connected: ") + list_up(pairs);
+  }
+  return verdict;
+}
+
+std::string describe(const DomainOutcome& outcome) {
+  std::string text = outcome.up ? "UP: " + outcome.told : "not up: " + outcome.told;
+  if (outcome.restarts > 0) text += " (own daemon restarted " + std::to_string(outcome.restarts) + " times to cure a node map mismatch)";
+  return text;
+}
+
+base::Result<DomainOutcome> await_domain(Ctl& ctl, host::Clock& clock, host::Log& log, const DomainTask& task,
+                                         const DomainHands& hands, const host::Deadline& deadline) {
+  DomainOutcome outcome;
+  std::vector<Blocked> blocked(task.addresses.size());
+  host::milliseconds pause = 100ms;
+  bool holding = false;
+  auto up_since = clock.now();
+  const auto begin = clock.now();
+  auto next_told = begin + 10s;
+  const auto ended = [&](const base::Result<bool>& ours) -> base::Result<DomainOutcome> {
+    if (!ours) return ours.error();
+    outcome.ended = true;
+    outcome.told = "the job's epilog has ended the domain";
+    return outcome;
+  };
+  for (;;) {
+    if (const auto ours = hands.still_ours(); !ours || !*ours) return ended(ours);
+    const auto view = ctl.domain(std::max(deadline.limit(site::imex_ctl_limit), host::milliseconds(100)));
+    if (!view) {
+      outcome.told = view.error().what;
+      holding = false;
+    } else {
+      const Verdict verdict = judge(*view, task.nodes, task.addresses, task.own);
+      outcome.told = verdict.told;
+      outcome.mismatch = !verdict.own_mismatch.empty();
+      for (const auto& [from, to] : verdict.unconnected) outcome.mismatch |= view->links[from][to] == Link::map_mismatch;
+      if (verdict.up) {
+        if (!holding) up_since = clock.now();
+        holding = true;
+        if (clock.now() - up_since >= task.settle) {
+          outcome.up = true;
+          return outcome;
+        }
+      } else {
+        holding = false;
+      }
+      bool cure = false;
+      for (std::size_t peer = 0; !verdict.other_list && peer < blocked.size(); ++peer) {
+        Blocked& memory = blocked[peer];
+        const bool is_blocked = std::find(verdict.own_mismatch.begin(), verdict.own_mismatch.end(), peer) != verdict.own_mismatch.end();
+        if (is_blocked && !memory.met) {
+          memory.met = true;
+          log.warn("node map mismatch (!M!) with " + named(task.nodes, task.addresses, peer) +
+                   ": it still held another list when we met it");
+        }
+        if (!memory.met) continue;
+        if (!is_ready(*view, peer)) memory.was_gone = true;
+        if (!is_blocked || outcome.restarts >= most_restarts) continue;
+        bool came_back = memory.was_gone && is_ready(*view, peer);
+        if (!came_back && is_ready(*view, peer)) {
+          const auto its_view = ctl.peer_domain(task.addresses[peer], task.command_port,
+                                                std::max(deadline.limit(2s), host::milliseconds(100)));
+          came_back = its_view && same_list(*its_view, task.addresses);
+        }
+        cure = cure || came_back;
+      }
+      if (cure && !deadline.over()) {
+        const host::milliseconds jitter = jitter_step * static_cast<int>(task.own);
+        if (!clock.sleep(deadline.limit(jitter))) break;
+        if (const auto ours = hands.still_ours(); !ours || !*ours) return ended(ours);
+        log.warn("restarting our own daemon: a blocked peer holds this job's list now, and only a restart of this side lifts the block");
+        if (auto restarted = hands.restart(); !restarted) return restarted.error();
+        ++outcome.restarts;
+        blocked.assign(blocked.size(), Blocked{});
+        pause = 100ms;
+        continue;
+      }
+    }
+    if (deadline.over()) break;
+    if (!clock.sleep(deadline.limit(holding ? std::min(pause, host::milliseconds(250)) : pause))) break;
+    pause = std::min(pause * 2, host::milliseconds(1000));
+    if (clock.now() >= next_told) {
+      const auto waited = std::chrono::duration_cast<host::milliseconds>(clock.now() - begin);
+      log.info("waiting for the domain since " + base::show_duration(waited) + ": " + outcome.told);
+      next_told = clock.now() + 10s;
+    }
+  }
+  return outcome;
+}
+
+}  // namespace imex

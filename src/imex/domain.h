@@ -1,0 +1,62 @@
+// The whole domain: is every node of the list READY and every pair connected?
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "host/clock.h"
+#include "host/log.h"
+#include "imex/ctl.h"
+#include "imex/status.h"
+
+namespace imex {
+
+// What one look at the domain means for this node. Pure.
+struct Verdict {
+  bool up = false;
+  bool other_list = false;                 // the daemon shows other nodes than our list
+  std::vector<std::size_t> not_ready;      // node ids
+  std::vector<std::size_t> own_mismatch;   // peers our own daemon has blocked (!M!)
+  std::vector<std::pair<std::size_t, std::size_t>> unconnected;  // ordered pairs, dead nodes left out
+  std::string told;                        // one line: who is missing or unconnected, by node name
+};
+
+// `nodes`: the names, `addresses`: the list, both in list order; `own`: our place in it.
+Verdict judge(const DomainView& view, const std::vector<std::string>& nodes, const std::vector<std::string>& addresses,
+              std::size_t own);
+
+struct DomainTask {
+  std::vector<std::string> nodes;
+  std::vector<std::string> addresses;
+  std::size_t own = 0;
+  unsigned command_port = 0;
+  host::milliseconds settle{0};   // how long UP must hold without change; zero: one look is enough
+};
+
+struct DomainOutcome {
+  bool up = false;
+  bool mismatch = false;          // at the end a pair was blocked by differing lists
+  bool ended = false;             // the domain is no longer this job's: its epilog has run
+  int restarts = 0;               // of our own daemon, to cure mismatches
+  std::string told;
+};
+
+std::string describe(const DomainOutcome& outcome);
+
+struct DomainHands {
+  // Restarts our own daemon with the same list; an error ends the wait.
+  std::function<base::Status()> restart;
+  // Asked before every look: false when the job's epilog has ended the domain; an error when the daemon died.
+  std::function<base::Result<bool>()> still_ours;
+};
+
+// Looks until UP has held for `settle`, or the deadline comes (which is no error here: the outcome tells). A
+// mismatch that our own daemon holds against a peer is cured by a restart: only before the first UP, only
+// once that peer has gone and come back or its daemon says that it holds our list, at most twice, jittered by
+// our place in the list.
+base::Result<DomainOutcome> await_domain(Ctl& ctl, host::Clock& clock, host::Log& log, const DomainTask& task,
+                                         const DomainHands& hands, const host::Deadline& deadline);
+
+}  // namespace imex
