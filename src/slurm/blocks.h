@@ -32,7 +32,8 @@ struct TopologyFile {
 
 // Error: source; the text names what is malformed. Limits: 4 MiB, 100,000 values in all, 12 deep, no aliases
 // (Slurm's own reader refuses those too), 65,536 nodes. Both ways of writing pass: the file as people write it
-// and as `scontrol show topoconf` prints it (an empty `block: {}` beside the kind that is meant).
+// and as `scontrol show topoconf` prints it (an empty `block: {}` beside the kind that is meant). A file cut short
+// within a name is not noticed as such; slurmd writes it by rename (fetch_config.c, _write_conf).
 base::Result<TopologyFile> parse_topology_yaml(std::string_view text, const std::string& topology);
 
 // `scontrol show topology` text: BlockName= lines; AggregatedBlock= lines are no blocks; tree output, any other
