@@ -16,13 +16,14 @@
 //   --check                [flag] check the layout against --board or this node's driver; changes nothing
 //   --board FILE           [string, only with --check] saved output of `nvidia-smi mig -lgip` and `-lgipp` instead of a GPU
 //   --plan-from GRES       [string] 'gpu:3g.20gb:8,...' as configured now: tell what changing to the layout means for Slurm
-// and the global --dry-run and --json (the same as --print=json).
+// and the global --dry-run and --json (the command line sets print = json for it: the object is the same).
 #pragma once
 
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "commands/context.h"
 #include "site/site.h"
 
 namespace commands {
@@ -45,5 +46,9 @@ struct MigSetupOptions {
   std::string board_file;
   std::string plan_from;
 };
+
+// The exit code. `out` is what stdout gets (with its last newline), also empty; a stdout that cannot take it changes
+// nothing about the outcome.
+int mig_setup(Context& context, const MigSetupOptions& options, std::string& out);
 
 }  // namespace commands

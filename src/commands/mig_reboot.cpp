@@ -1,0 +1,109 @@
+#include "commands/mig_reboot.h"
+
+#include <cerrno>
+
+#include "base/text.h"
+#include "commands/mig_inputs.h"
+#include "host/trusted_tool.h"
+#include "mig/holders.h"
+#include "mig/reboot.h"
+
+namespace commands {
+
+using base::Error;
+using base::ExitCode;
+
+namespace {
+
+using namespace std::chrono_literals;
+
+mig::RebootFacts gather(const Context& context, MigReboot policy) {
+  const host::Host& host = context.host;
+  mig::RebootFacts facts;
+  facts.policy = policy == MigReboot::force        ? mig::RebootPolicy::force
+                 : policy == MigReboot::if_pending ? mig::RebootPolicy::if_pending
+                                                   : mig::RebootPolicy::no;
+  facts.instance_id = instance_id(host);
+  facts.boot_id = read_line(host.files, site::boot_id);
+  const auto marker = host.files.read(std::string(site::mig_reboot_marker), 65'536);
+  facts.marker_there = marker.has_value() || marker.error().os_error != ENOENT;
+  if (marker) facts.marker = mig::parse_marker(*marker);
+  facts.slurmd_runs = !mig::slurm_daemons(host.files, host.processes.self()).empty();
+  facts.why_finished = mig::boot_finished(host.files);
+  facts.boot_finished = !facts.why_finished.empty();
+  return facts;
+}
+
+// On disk and read back before the reboot is asked for: without it, the next boot would not know of this one.
+base::Status leave_marker(Context& context, const mig::RebootMarker& marker) {
+  const std::string path(site::mig_reboot_marker);
+  const std::string text = mig::to_json(marker);
+  if (auto written = context.host.files.replace(path, text, 0600); !written) return written;
+  const auto back = context.host.files.read(path, 65'536);
+  if (!back || *back != text) return Error{ExitCode::change, path + " does not read back as written", ""};
+  return base::ok();
+}
+
+host::Exit systemctl(Context& context, const std::string& tool, const std::vector<std::string>& arguments) {
+  host::Command command;
+  command.program = tool;
+  command.arguments = arguments;
+  command.limit = site::systemctl_limit;
+  return context.host.processes.run(command);
+}
+
+}  // namespace
+
+std::string instance_id(const host::Host& host) {
+  const auto fit = [](std::string_view text) {
+    const std::string trimmed(base::trim(text));
+    const bool clean = trimmed.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.:") == std::string::npos;
+    return clean && trimmed.size() <= 100 ? trimmed : std::string();
+  };
+  std::string id = fit(host.environment.get_or("INSTANCE_ID", ""));
+  if (id.empty()) id = fit(read_line(host.files, site::cloud_instance_id));
+  if (id.empty()) {
+    id = fit(read_line(host.files, site::dmi_board_asset_tag));
+    if (!id.starts_with("i-")) id.clear();  // elsewhere than on EC2 boards carry words like "Default string"
+  }
+  return id;
+}
+
+void forget_reboot(Context& context) {
+  const std::string path(site::mig_reboot_marker);
+  const auto there = context.host.files.status(path);
+  if (!there || !*there) return;
+  if (auto removed = context.host.files.remove(path); !removed) context.run.log().warn("the reboot marker stays: " + removed.error().what);
+}
+
+int reboot_or_tell(Context& context, const MigSetupOptions& options, const std::string& layout, const Error& pending,
+                   MigReport& report, std::string& out) {
+  host::Log& log = context.run.log();
+  const auto tell = [&](const std::string& why, const std::string& cure) {
+    Error error = pending;
+    error.what += "; " + why;
+    error.cure = cure;
+    log.error(flow::one_line(error));
+    return report.failed(context, error, out);
+  };
+  const mig::RebootFacts facts = gather(context, options.reboot);
+  const mig::RebootVerdict verdict = mig::decide_reboot(facts);
+  if (!verdict.reboot) return tell(verdict.why, verdict.cure);
+
+  const auto tool = host::find_tool(context.host.files, "systemctl", {site::systemctl.begin(), site::systemctl.end()}, context.host.processes.is_root());
+  if (!tool) return tell("no reboot: " + tool.error().what, "reboot the node by hand");
+  if (auto left = leave_marker(context, {facts.instance_id, facts.boot_id, layout}); !left) {
+    return tell("no reboot: the marker that prevents a reboot loop cannot be kept: " + left.error().what, "make /var/lib/gpu-prolog writable, or reboot the node by hand");
+  }
+  log.warn("rebooting the node: " + verdict.why + "; " + pending.what);
+  report.rebooting(context, pending);
+  const host::Exit asked = systemctl(context, *tool, {"--no-block", "reboot"});
+  if (!asked.succeeded()) return tell("systemctl reboot failed: " + host::describe(asked), "reboot the node by hand");
+  // The boot must not go on to slurmd meanwhile. TERM comes with the shutdown and ends the wait.
+  if (!context.host.clock.sleep(site::reboot_wait)) return base::to_int(ExitCode::reboot_needed);
+  log.error("the shutdown did not reach us within its time: rebooting at once");
+  const host::Exit forced = systemctl(context, *tool, {"--force", "--force", "reboot"});
+  return tell("the node did not reboot: " + host::describe(forced), "reboot the node by hand");
+}
+
+}  // namespace commands

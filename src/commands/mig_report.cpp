@@ -1,0 +1,212 @@
+#include "commands/mig_report.h"
+
+#include <algorithm>
+#include <map>
+
+#include "base/build_info.h"
+#include "base/text.h"
+#include "commands/mig_inputs.h"
+#include "host/interrupt.h"
+#include "mig/gres.h"
+#include "slurm/find_scontrol.h"
+
+namespace commands {
+
+using base::Error;
+using base::ExitCode;
+
+MigReport::MigReport(const Context& context, const MigSetupOptions& options) : print_(options.print), plan_from_(options.plan_from) {
+  status_.version = base::build_info().version;
+  status_.boot_id = read_line(context.host.files, site::boot_id);
+  status_.layout = base::join(options.layouts, " ");
+}
+
+mig::GpuStatus* MigReport::of(const std::string& bus_id) {
+  for (mig::GpuStatus& gpu : status_.gpus) {
+    if (gpu.bus_id == bus_id) return &gpu;
+  }
+  return nullptr;
+}
+
+void MigReport::begin(Context& context) {
+  status_.result = "running";
+  status_.exit_code = base::to_int(ExitCode::change);
+  status_.message = "mig-setup is running, or was killed";
+  if (!context.dry_run()) write(context);
+}
+
+void MigReport::wants(const std::vector<mig::Rule>& rules) { status_.layout = mig::show(rules); }
+
+void MigReport::wants(const std::vector<mig::Wanted>& wanted) {
+  for (const mig::Wanted& want : wanted) {
+    if (mig::GpuStatus* gpu = of(want.gpu.bus_id)) {
+      gpu->layout = want.layout.show();
+      gpu->state = want.gpu.current == mig::Mode::unsupported ? "unsupported" : "unknown";
+    }
+  }
+}
+
+void MigReport::sees(const std::vector<mig::Gpu>& gpus) {
+  gpus_ = gpus;
+  for (const mig::Gpu& seen : gpus) {
+    mig::GpuStatus* gpu = of(seen.bus_id);
+    if (gpu == nullptr) {
+      status_.gpus.emplace_back();
+      gpu = &status_.gpus.back();
+      gpu->state = "unselected";
+    }
+    gpu->index = seen.index;
+    gpu->bus_id = seen.bus_id;
+    gpu->uuid = seen.uuid;
+    gpu->name = seen.name;
+    gpu->mode_current = mig::word(seen.current);
+    gpu->mode_pending = mig::word(seen.pending);
+  }
+}
+
+void MigReport::sees(const std::vector<mig::GpuInstance>& instances) {
+  instances_ = instances;
+  for (mig::GpuStatus& gpu : status_.gpus) {
+    gpu.instances.clear();
+    for (const mig::GpuInstance& instance : instances) {
+      if (instance.gpu == gpu.index) gpu.instances.push_back({instance.profile, instance.profile_id});
+    }
+  }
+}
+
+void MigReport::planned(const std::vector<mig::GpuPlan>& plans) {
+  for (const mig::GpuPlan& plan : plans) {
+    mig::GpuStatus* gpu = of(plan.gpu.bus_id);
+    if (gpu == nullptr) continue;
+    gpu->state = plan.untouched() ? "right" : "planned";
+    gpu->placements.clear();
+    for (const mig::Placement& placement : plan.placements) gpu->placements.push_back(placement.profile.name + " at " + std::to_string(placement.start));
+  }
+}
+
+void MigReport::pending(const std::vector<mig::Gpu>& gpus) {
+  for (const mig::Gpu& seen : gpus) {
+    if (mig::GpuStatus* gpu = of(seen.bus_id); gpu != nullptr && seen.current != seen.pending) gpu->state = "pending";
+  }
+}
+
+void MigReport::built(const mig::Built& built) {
+  for (mig::GpuStatus& gpu : status_.gpus) {
+    if (gpu.state == "planned") gpu.state = "right";  // a change of mode alone, judged before
+  }
+  for (const mig::GpuOutcome& outcome : built.outcomes) {
+    mig::GpuStatus* gpu = of(outcome.bus_id);
+    if (gpu == nullptr) continue;
+    gpu->state = outcome.done ? "right" : "failed";
+    gpu->error = outcome.error;
+  }
+}
+
+void MigReport::warn(Context& context, const std::string& text) {
+  status_.warnings.push_back(text);
+  context.run.log().warn(text);
+}
+
+void MigReport::name_gres(Context& context) {
+  // Whole GPUs are MIG off; a GPU that is on but empty gives Slurm nothing that it can use.
+  std::map<std::pair<std::string, std::string>, unsigned> counts;
+  for (const mig::Gpu& gpu : gpus_) {
+    if (gpu.current == mig::Mode::disabled || gpu.current == mig::Mode::unsupported) ++counts[{gpu.name, ""}];
+    for (const mig::GpuInstance& instance : instances_) {
+      if (instance.gpu == gpu.index) ++counts[{gpu.name, instance.profile}];
+    }
+  }
+  std::vector<mig::DeviceCount> devices;
+  for (const auto& [what, count] : counts) devices.push_back({what.first, what.second, count});
+  mig::Gres gres = mig::gres_for(devices);
+  status_.gres = std::move(gres.entries);
+  for (const std::string& warning : gres.warnings) warn(context, warning);
+}
+
+void MigReport::write(Context& context) {
+  status_.time = mig::utc(context.host.clock.wall());
+  const std::string json = mig::to_json(status_);
+  for (std::string_view path : {site::mig_status_run, site::mig_status_lib}) {
+    if (auto written = context.host.files.replace(std::string(path), json, 0644); !written) {
+      context.run.log().warn("the status cannot be written: " + written.error().what);
+    }
+  }
+}
+
+int MigReport::ended(Context& context, const std::string& result, const std::string& message, std::string& out) {
+  status_.result = result;
+  status_.exit_code = 0;
+  status_.message = message;
+  status_.cure.clear();
+  name_gres(context);
+  if (!plan_from_.empty()) {
+    for (const std::string& line : tell_change(context, plan_from_, status_.gres)) context.run.log().info(line);
+  }
+  if (print_ == MigPrint::aws_cli || print_ == MigPrint::aws_json) context.run.log().warn("note: " + std::string(mig::aws_note));
+  if (!context.dry_run()) write(context);
+  out = print_form(print_, status_);
+  context.run.log().info(message + "; Gres=" + mig::gres_text(status_.gres));
+  context.run.report().summary = message;
+  return 0;
+}
+
+int MigReport::failed(Context& context, const Error& error, std::string& out) {
+  const int signal = host::stop_signal();
+  int code = base::to_int(error.code);
+  if (signal != 0) {
+    context.run.log().error("stopped by signal " + std::to_string(signal));
+    host::acknowledge_stop_signal();
+    code = base::signal_exit_base + signal;
+  }
+  status_.result = error.code == ExitCode::reboot_needed ? "pending" : "failed";
+  status_.exit_code = code;
+  status_.message = error.what;
+  status_.cure = error.cure;
+  // A node of which nothing was seen (wrong words, no root) keeps no status in a dry run, and none that was not begun.
+  if (!context.dry_run() && context.host.processes.is_root()) write(context);
+  context.run.report().error = error;
+  context.run.report().summary = "failed: " + error.what;
+  if (print_ == MigPrint::json) out = print_form(print_, status_);
+  return code;
+}
+
+void MigReport::rebooting(Context& context, const Error& error) {
+  status_.result = "rebooting";
+  status_.exit_code = base::to_int(ExitCode::reboot_needed);
+  status_.message = error.what;
+  status_.cure = "wait for the reboot";
+  write(context);
+  context.run.report().error = error;
+  context.run.report().summary = "rebooting: " + error.what;
+}
+
+std::string print_form(MigPrint form, const mig::Status& status) {
+  switch (form) {
+    case MigPrint::gres: return mig::gres_text(status.gres) + "\n";
+    case MigPrint::aws_cli: return mig::aws_cli(status.gres) + "\n";
+    case MigPrint::aws_json: return mig::aws_json(status.gres) + "\n";
+    case MigPrint::json: break;
+  }
+  return mig::to_json(status);
+}
+
+std::vector<std::string> tell_change(Context& context, const std::string& before, const std::vector<mig::GresEntry>& after) {
+  const auto old = mig::parse_gres(before);
+  if (!old) return {"--plan-from: " + old.error().what};
+  std::vector<std::string> stale;
+  const host::Host& host = context.host;
+  const auto scontrol = slurm::find_scontrol(host.files, host.processes, context.run.log(), "");
+  if (scontrol) {
+    host::Command command;
+    command.program = *scontrol;
+    command.arguments = {"-o", "show", "node"};
+    command.limit = site::scontrol_limit;
+    command.output_cap = 64U << 20U;
+    if (const auto conf = host.environment.get("SLURM_CONF")) command.environment.push_back("SLURM_CONF=" + *conf);
+    const host::Exit exit = host.processes.run(command);
+    if (exit.succeeded() && !exit.cut) stale = mig::stale_nodes(exit.out, *old, after);
+  }
+  return mig::tell(mig::change_of(*old, after), stale);
+}
+
+}  // namespace commands

@@ -1,0 +1,57 @@
+// What a run of mig-setup leaves: the status file, the words on stdout, the exit code.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "commands/context.h"
+#include "commands/mig_setup.h"
+#include "mig/layout.h"
+#include "mig/smi.h"
+#include "mig/status.h"
+
+namespace commands {
+
+class MigReport {
+ public:
+  MigReport(const Context& context, const MigSetupOptions& options);
+
+  // Writes "running" into the status file, so that a killed run is no good one. Nothing in a dry run.
+  void begin(Context& context);
+
+  void wants(const std::vector<mig::Rule>& rules);
+  void wants(const std::vector<mig::Wanted>& wanted);
+  void sees(const std::vector<mig::Gpu>& gpus);
+  void sees(const std::vector<mig::GpuInstance>& instances);
+  void planned(const std::vector<mig::GpuPlan>& plans);
+  void pending(const std::vector<mig::Gpu>& gpus);
+  void built(const mig::Built& built);
+  void warn(Context& context, const std::string& text);
+
+  // The ends of a run; the exit code. `out` gets the printed form.
+  int ended(Context& context, const std::string& result, const std::string& message, std::string& out);
+  int failed(Context& context, const base::Error& error, std::string& out);
+  // The status file says "rebooting" before it is asked for.
+  void rebooting(Context& context, const base::Error& error);
+
+ private:
+  void write(Context& context);
+  void name_gres(Context& context);
+  std::string printed() const;
+  mig::GpuStatus* of(const std::string& bus_id);
+
+  mig::Status status_;
+  std::vector<mig::Gpu> gpus_;
+  std::vector<mig::GpuInstance> instances_;
+  MigPrint print_;
+  std::string plan_from_;
+  std::vector<std::string> change_;
+};
+
+// What a person or a program gets on stdout.
+std::string print_form(MigPrint form, const mig::Status& status);
+
+// Lines that tell what going from `before` to `after` means; asks scontrol which nodes are behind, where there is one.
+std::vector<std::string> tell_change(Context& context, const std::string& before, const std::vector<mig::GresEntry>& after);
+
+}  // namespace commands
