@@ -231,6 +231,8 @@ class Lab:
     def pump(self, condition, limit, what):
         """Takes the nodes' events until the condition holds."""
         end = time.monotonic() + limit
+        for key, _ in self.selector.select(0):
+            self._take(key.data)
         while not condition():
             left = end - time.monotonic()
             if left <= 0:
