@@ -38,6 +38,8 @@ CHANNEL = CHANNEL_DIR + "/channel0"
 OLD_LIST = b"# the list of an earlier job\n10.99.0.1\n10.99.0.2\n"
 LOG_LINE = re.compile(r"^(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}) \[(INFO|WARN|ERROR)\] \[PID:(\d+)\] \[JOB:([^\]]*)\] (.*)$")
 SUPPORTED = "p6e-gb200.36xlarge"
+# The wait for the peers' daemons costs seconds in every run; what is about it leaves this config file out (config=None).
+NO_DOMAIN_WAIT = '[imex-prolog]\nwait-domain = "off"\n'
 
 
 def build_fakes():
@@ -294,7 +296,7 @@ class Imds:
 class Node:
     def __init__(self, binary=None, *, names=("ultra-1", "ultra-2"), index=0, addresses=None, instance_type=SUPPORTED, dmi=SUPPORTED,
                  scontrol="/opt/slurm/bin/scontrol", parent="/opt/slurm/sbin/slurmd", imds=True, syslog="read", channel_major="235",
-                 slurm_version="25.11", context="prolog_slurmd", own_addresses=True, old_list=OLD_LIST, imex_ctl=True, runner=()):
+                 slurm_version="25.11", context="prolog_slurmd", own_addresses=True, old_list=OLD_LIST, imex_ctl=True, runner=(), config=NO_DOMAIN_WAIT):
         if os.geteuid() != 0:
             raise PermissionError("make-believe nodes need root: mount, network and process namespaces")
         self.names = list(names)
@@ -310,7 +312,7 @@ class Node:
         self.top = Path(tempfile.mkdtemp(prefix="gpu-prolog-node-"))
         (self.top / "root").mkdir()
         self.program = "/opt/gpu-prolog/bin/gpu-prolog"
-        self._seed(binary, instance_type, dmi, channel_major, own_addresses, old_list, imex_ctl)
+        self._seed(binary, instance_type, dmi, channel_major, own_addresses, old_list, imex_ctl, config)
         self.holder = subprocess.Popen(
             ["unshare", "--mount", "--net", "--pid", "--uts", "--ipc", "--fork", "--kill-child", "--propagation", "private",
              "/bin/sh", str(HERE / "fakes" / "boot.sh"), str(self.top / "root"), str(self.top / "seed")],
@@ -326,7 +328,7 @@ class Node:
 
     # -- life ------------------------------------------------------------------------------------------------------------------
 
-    def _seed(self, binary, instance_type, dmi, channel_major, own_addresses, old_list, imex_ctl):
+    def _seed(self, binary, instance_type, dmi, channel_major, own_addresses, old_list, imex_ctl, config):
         seed = self.top / "seed"
 
         def put(path, text, mode=0o644):
@@ -387,6 +389,8 @@ class Node:
             "IMEX_CMD_ENABLED=1\nIMEX_CMD_PORT=50005\n")
         if old_list is not None:
             put(LIST, old_list)
+        if config is not None:
+            put("/etc/gpu-prolog.toml", config)
         put("/usr/lib/systemd/system/nvidia-imex.service", "[Unit]\nDescription=NVIDIA IMEX service\n\n[Service]\nType=forking\n"
             "TimeoutStartSec=infinity\nExecStart=/usr/bin/nvidia-imex -c /etc/nvidia-imex/config.cfg\n\n[Install]\nWantedBy=multi-user.target\n")
         (seed / "sys/fs/cgroup/system.slice/slurmstepd.scope").mkdir(parents=True)

@@ -45,7 +45,8 @@ def test_a_skip_by_type_costs_no_child(make_node):
     assert node.calls() == []
 
 
-def test_a_full_run_starts_only_one_scontrol_systemctl_and_the_control_tool(node):
+def test_a_full_run_starts_only_one_scontrol_systemctl_and_the_control_tool(make_node):
+    node = make_node(config=None)
     node.start_unit()
     run, lines = node.strace("trace=execve")
     assert run.code == 0, run
@@ -58,7 +59,7 @@ def test_a_full_run_starts_only_one_scontrol_systemctl_and_the_control_tool(node
 
 @pytest.mark.parametrize("count", [2, 18])
 def test_peak_memory_of_a_full_run_stays_below_8_mb(make_node, count):
-    node = make_node(names=[f"ultra-{i}" for i in range(1, count + 1)])
+    node = make_node(names=[f"ultra-{i}" for i in range(1, count + 1)], config=None)
     run = node.prolog()
     assert_done(node, run)
     assert run.usage["maxrss_kb"] <= 8192, run.usage

@@ -61,14 +61,14 @@ def test_a_stop_that_hangs_is_ended_through_the_unit_and_the_run_goes_on(node):
 def test_a_stop_whose_client_hangs_is_ended_and_the_state_is_asked(node):
     node.start_unit()
     node.script("systemctl", "stop", "hang")
-    assert_done(node, node.prolog(limit=90))
+    assert_done(node, node.prolog("--stop-timeout=2", limit=90))
 
 
 def test_a_daemon_that_kill_does_not_end_fails_here(node):
     node.daemon(ignore_term=1)
     node.start_unit()
     node.unit(kill="noeffect")
-    run = node.prolog(limit=90)
+    run = node.prolog("--stop-timeout=2", limit=90)
     assert_failed(node, run, 5, "nvidia-imex")
     assert node.list() == OLD_LIST, "the list was written while the daemon runs"
     assert "start" not in [verb for verb in node.verbs() if verb in CHANGING]
@@ -81,7 +81,7 @@ def test_a_process_left_in_the_unit_is_ended_before_the_start(node):
     node.daemon(leftover=None)
     left = node.read("/fake/imex/leftover").split()[0]
     node.remove("/fake/imex/leftover")
-    run = node.prolog(limit=90)
+    run = node.prolog("--stop-timeout=2", limit=90)
     assert_done(node, run)
     assert node.sh(f"test -d /proc/{left}", check=False).returncode == 1
 
@@ -111,7 +111,7 @@ def test_a_stop_left_in_progress_by_a_dead_run_does_not_hold_the_start_back(node
     node.start_unit()
     node.daemon(ignore_term=None)
     node.sh("systemctl --no-block stop nvidia-imex")
-    run = node.prolog(limit=90)
+    run = node.prolog("--stop-timeout=2", limit=90)
     assert_done(node, run)
 
 
@@ -135,7 +135,7 @@ def test_persist_dat_is_not_touched(node):
     node.start_unit()
     node.daemon(ignore_term=None)
     before = node.lstat("/run/nvidia-imex/persist.dat")
-    assert_done(node, node.prolog(limit=90))
+    assert_done(node, node.prolog("--stop-timeout=2", limit=90))
     assert node.read("/run/nvidia-imex/persist.dat") == "kept" and node.lstat("/run/nvidia-imex/persist.dat").st_mtime_ns == before.st_mtime_ns
 
 
@@ -144,7 +144,7 @@ def test_persist_dat_is_moved_aside_after_a_kill_where_that_is_wanted(node):
     node.daemon(ignore_term=1)
     node.start_unit()
     node.daemon(ignore_term=None)
-    assert_done(node, node.prolog("--drop-persist", limit=90))
+    assert_done(node, node.prolog("--drop-persist", "--stop-timeout=2", limit=90))
     assert not node.exists("/run/nvidia-imex/persist.dat")
     assert any(node.read(path) == "kept" for path in node.tree() if path.startswith("/run/nvidia-imex/")), "it is gone and not aside"
 

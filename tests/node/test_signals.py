@@ -96,7 +96,7 @@ def test_kill_while_a_slow_unit_changes_is_repaired_by_the_next_run(node, verb):
     assert node.unit_state()["Job"] != ""
     assert_whole(node)
     node.daemon(ignore_term=None, never_ready=None)
-    again = node.prolog(limit=90)
+    again = node.prolog("--stop-timeout=2", limit=90)
     assert_done(node, again)
 
 

@@ -11,7 +11,8 @@ ULTRA = [f"ultra-{i}" for i in range(1, 19)]
 
 
 @pytest.mark.aarch64
-def test_two_nodes_get_the_list_in_node_order_and_a_restarted_daemon(node):
+def test_two_nodes_get_the_list_in_node_order_and_a_restarted_daemon(make_node):
+    node = make_node(config=None)
     node.start_unit()
     before = node.unit_state()["MainPID"]
     run = node.prolog()
@@ -22,7 +23,7 @@ def test_two_nodes_get_the_list_in_node_order_and_a_restarted_daemon(node):
 
 @pytest.mark.aarch64
 def test_eighteen_nodes_get_eighteen_addresses_in_node_order(make_node):
-    node = make_node(names=ULTRA, index=11)
+    node = make_node(names=ULTRA, index=11, config=None)
     run = node.prolog()
     assert_done(node, run)
     assert node.list().decode().split() == [f"10.20.0.{i}" for i in range(1, 19)]
