@@ -10,7 +10,6 @@ outside of the namespaces, and all of it is gone when process 1 is gone. Needs r
 """
 
 import ctypes
-import errno
 import fcntl
 import hashlib
 import json
@@ -345,19 +344,12 @@ class Node:
         shutil.copy(fakes, program)
         program.chmod(0o755)
 
-        firsts = {}  # hard links, but none across the file systems of the node
-
-        def tool(path):
-            if not path:
-                return
-            target = seed / path.lstrip("/")
-            target.parent.mkdir(parents=True, exist_ok=True)
-            first = firsts.setdefault(path.startswith("/usr/"), target)
-            if first is target:
+        def tool(path):  # a file of its own for each, as on a real node: who compares inodes must not take one tool for another
+            if path:
+                target = seed / path.lstrip("/")
+                target.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy(fakes, target)
                 target.chmod(0o755)
-            else:
-                os.link(first, target)
 
         for path in ["/usr/bin/systemctl", "/usr/bin/getent", "/usr/bin/nvidia-imex", self.scontrol, self.parent]:
             tool(path)
@@ -489,12 +481,6 @@ class Node:
 
     def lstat(self, path):
         return os.lstat(self.path(path))
-
-    def own_copy(self, path):
-        """Gives a make-believe tool a file of its own, so that its mode or owner can be changed alone."""
-        data = self.read_bytes(path)
-        os.unlink(self.path(path))
-        self.write(path, data, 0o755)
 
     def install_tool(self, path):
         os.makedirs(os.path.dirname(self.path(path)), exist_ok=True)

@@ -222,7 +222,6 @@ def test_scontrol_missing_everywhere_is_said(make_node):
                                   "chmod o+w /opt"])
 def test_scontrol_that_others_can_change_is_not_run(make_node, harm):
     node = make_node(parent="/usr/local/libexec/launcher")
-    node.own_copy("/opt/slurm/bin/scontrol")
     node.sh(harm)
     run = node.prolog()
     assert_failed(node, run, 3, "scontrol")
@@ -271,7 +270,6 @@ def test_the_place_of_a_slurmd_that_was_replaced_while_it_runs_is_known(make_nod
 def test_a_parent_that_only_looks_like_slurmd_leads_nowhere(make_node):
     node = make_node(parent="/srv/user/sbin/slurmd", scontrol="/srv/user/bin/scontrol")
     node.install_tool("/opt/slurm/bin/scontrol")
-    node.own_copy("/srv/user/sbin/slurmd")
     node.sh("chown 1000 /srv/user/sbin/slurmd")
     assert_done(node, node.prolog())
     assert {call["exe"] for call in node.calls("scontrol")} == {"/opt/slurm/bin/scontrol"}
