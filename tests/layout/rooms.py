@@ -6,7 +6,8 @@ import re
 # Libraries that only some rooms may know; a room not named here gets at them through one that is.
 LIBRARIES = {
     "curl/": {"host"},
-    "spdlog/": {"host"},
+    # flow makes the lines, host carries them to file, syslog and terminal.
+    "spdlog/": {"host", "flow"},
     "CLI/": {"cli"},
     "yaml-cpp/": {"slurm", "mig"},
 }
