@@ -1,9 +1,14 @@
 #include <nss.h>
 
 #include <cstdio>
-#include <cstring>
+#include <exception>
+#include <string>
+#include <vector>
 
-#include "base/build_info.h"
+#include "base/exit_code.h"
+#include "cli/run.h"
+#include "host/interrupt.h"
+#include "host/standard_streams.h"
 
 namespace {
 
@@ -17,16 +22,23 @@ void pin_name_services() {
   __nss_configure_lookup("hosts", "files dns");
 }
 
+int tell_bug(const char* what) {
+  std::fprintf(stderr, "gpu-prolog: this is a bug in gpu-prolog: %s; please report it with the output of --version\n", what);
+  return base::to_int(base::ExitCode::bug);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   pin_name_services();
-  if (argc == 2 && std::strcmp(argv[1], "--version") == 0) {
-    const base::BuildInfo info = base::build_info();
-    std::printf("gpu-prolog %.*s (%.*s, %.*s)\n", static_cast<int>(info.version.size()), info.version.data(),
-                static_cast<int>(info.commit.size()), info.commit.data(), static_cast<int>(info.architecture.size()),
-                info.architecture.data());
-    return 0;
+  host::open_missing_standard_streams();
+  host::catch_stop_signals();
+  try {
+    const std::vector<std::string> arguments(argv + (argc > 0 ? 1 : 0), argv + argc);
+    return cli::run(argc > 0 ? argv[0] : "gpu-prolog", arguments);
+  } catch (const std::exception& exception) {
+    return tell_bug(exception.what());
+  } catch (...) {
+    return tell_bug("unknown exception");
   }
-  return 2;
 }

@@ -47,6 +47,19 @@ base::Status ensure_folder(host::Files& files, const std::string& folder) {
   return files.make_directory(folder, folder_mode);
 }
 
+base::Result<unsigned> find_major(const host::Files& files) {
+  const auto devices = files.read(std::string(site::proc_devices), 1U << 20U);
+  if (!devices) return Error{ExitCode::change, devices.error().what, "see whether /proc is mounted"};
+  const auto device_major = parse_channel_major(*devices);
+  if (!device_major) {
+    return Error{ExitCode::change,
+                 "no IMEX channel device: /proc/devices has no " + std::string(site::channel_driver),
+                 "verify that the NVIDIA driver is installed and loaded (`nvidia-smi`), and that "
+                 "/proc/devices contains nvidia-caps-imex-channels"};
+  }
+  return *device_major;
+}
+
 }  // namespace
 
 std::optional<unsigned> parse_channel_major(std::string_view proc_devices) {
@@ -77,17 +90,18 @@ std::string describe(const Channel& channel) {
   return "";
 }
 
+base::Result<std::string> find_channel_fault(const host::Files& files) {
+  const auto device_major = find_major(files);
+  if (!device_major) return device_major.error();
+  const auto status = files.status(std::string(site::channel0));
+  if (!status) return status.error();
+  return fault_of(*status, *device_major);
+}
+
 base::Result<Channel> ensure_channel(host::Files& files, host::Log& log) {
   const std::string path(site::channel0);
-  const auto devices = files.read(std::string(site::proc_devices), 1U << 20U);
-  if (!devices) return Error{ExitCode::change, devices.error().what, "see whether /proc is mounted"};
-  const auto device_major = parse_channel_major(*devices);
-  if (!device_major) {
-    return Error{ExitCode::change,
-                 "no IMEX channel device: /proc/devices has no " + std::string(site::channel_driver),
-                 "verify that the NVIDIA driver is installed and loaded (`nvidia-smi`), and that "
-                 "/proc/devices contains nvidia-caps-imex-channels"};
-  }
+  const auto device_major = find_major(files);
+  if (!device_major) return device_major.error();
   Channel channel;
   channel.device_major = *device_major;
   if (auto folder = ensure_folder(files, std::string(site::channel_dir)); !folder) {

@@ -24,6 +24,9 @@ struct Channel {
 
 std::string describe(const Channel& channel);
 
+// For people who only look: what is wrong with channel0; empty: nothing. Error: as ensure_channel's.
+base::Result<std::string> find_channel_fault(const host::Files& files);
+
 // Folder 0755, channel0 a char device major:0 with 0666 whatever the umask; repaired where it is something
 // else; proved by lstat and by opening it. ENXIO at the open (no driver behind the number) is a WARN: a
 // channel can be right before the fabric is. Error: change, with the published guide's advice where the

@@ -166,6 +166,15 @@ std::vector<std::string> Conf::all(std::string_view key) const {
   return found;
 }
 
+std::vector<std::string> Conf::partition_names() const {
+  std::vector<std::string> names;
+  for (const auto& record : partitions_) {
+    const std::string& name = record.at("partitionname");
+    if (!base::equals_ignoring_case(name, "DEFAULT")) names.push_back(name);
+  }
+  return names;
+}
+
 std::map<std::string, std::string> Conf::partition(std::string_view name) const {
   std::map<std::string, std::string> defaults;
   std::map<std::string, std::string> found;

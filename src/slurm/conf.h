@@ -24,6 +24,8 @@ class Conf {
   // where there is none.
   std::map<std::string, std::string> partition(std::string_view name) const;
 
+  std::vector<std::string> partition_names() const;  // in the file's order, without DEFAULT
+
   std::string path;                     // the file that was read
   std::string host_name;                // this host's, short; for %h in paths
   std::vector<std::string> unreadable;  // Include files that could not be read, with why
