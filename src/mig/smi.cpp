@@ -356,9 +356,15 @@ base::Result<std::vector<Gpu>> wait_for_gpus(Smi& smi, MigChanges& changes, cons
   const std::size_t wanted = expected ? *expected : on_the_bus.size();
   bool loaded = false;
   host::milliseconds pause = std::chrono::milliseconds(250);
-  Error last{ExitCode::surroundings, "the NVIDIA driver did not answer", ""};
+  std::optional<Error> last;
   for (;;) {
-    Smi::Gpus now = smi.gpus(deadline.limit(site::smi_query_limit));
+    if (last && deadline.over()) {
+      last->what += " (waited for the driver until the limit)";
+      return *last;
+    }
+    // What is left may be too little for an honest call: a slow answer is no hang then.
+    const host::milliseconds limit = std::max<host::milliseconds>(deadline.limit(site::smi_query_limit), std::chrono::seconds(1));
+    Smi::Gpus now = smi.gpus(limit);
     switch (now.answer) {
       case Answer::ok:
         if (now.gpus.size() >= wanted) return std::move(now.gpus);
@@ -376,16 +382,12 @@ base::Result<std::vector<Gpu>> wait_for_gpus(Smi& smi, MigChanges& changes, cons
         }
         break;
       case Answer::timed_out:
-        last = now.error;
-        if (now.unkillable) return last;  // another call would hang as well
+        if (now.unkillable) return now.error;  // another call would hang as well
+        if (!last || limit >= std::chrono::seconds(3)) last = now.error;
         break;
       default: return now.error;
     }
-    if (deadline.over()) {
-      last.what += " (waited for the driver until the limit)";
-      return last;
-    }
-    if (!clock.sleep(deadline.limit(pause))) return Error{ExitCode::time_out, "stopped while waiting for the driver: " + last.what, ""};
+    if (!clock.sleep(deadline.limit(pause))) return Error{ExitCode::time_out, "stopped while waiting for the driver: " + last->what, ""};
     pause = std::min<host::milliseconds>(pause * 2, std::chrono::seconds(2));
   }
 }
