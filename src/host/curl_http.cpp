@@ -98,15 +98,23 @@ std::string cause(CURLcode code, CURL* easy, const Transfer& transfer, const Htt
       if (connected > 0) return "no whole answer within " + base::show_duration(request.limit);
       return "no connection within " + base::show_duration(std::min(request.connect_limit, request.limit));
     }
-    case CURLE_FILESIZE_EXCEEDED: return "the answer is larger than " + std::to_string(transfer.body_cap) + " bytes";
-    case CURLE_GOT_NOTHING: return "the connection was closed without an answer";
-    case CURLE_PARTIAL_FILE: return "the answer was cut short";
-    case CURLE_RECV_ERROR: return "the connection broke while the answer was read";
-    case CURLE_SEND_ERROR: return "the connection broke while the request was sent";
+    case CURLE_FILESIZE_EXCEEDED:
+      return "the answer is larger than " + std::to_string(transfer.body_cap) + " bytes";
+    case CURLE_GOT_NOTHING:
+      return "the connection was closed without an answer";
+    case CURLE_PARTIAL_FILE:
+      return "the answer was cut short";
+    case CURLE_RECV_ERROR:
+      return "the connection broke while the answer was read";
+    case CURLE_SEND_ERROR:
+      return "the connection broke while the request was sent";
     case CURLE_UNSUPPORTED_PROTOCOL:
-    case CURLE_WEIRD_SERVER_REPLY: return "the answer is no HTTP";
-    case CURLE_TOO_LARGE: return "the answer's headers are too large";
-    default: return curl_easy_strerror(code);
+    case CURLE_WEIRD_SERVER_REPLY:
+      return "the answer is no HTTP";
+    case CURLE_TOO_LARGE:
+      return "the answer's headers are too large";
+    default:
+      return curl_easy_strerror(code);
   }
 }
 
@@ -133,9 +141,7 @@ bool CurlHttp::prepare() {
 base::Result<HttpAnswer> CurlHttp::send(const HttpRequest& request) {
   using base::ExitCode;
   const std::string what = "cannot " + request.method + " " + base::printable(request.url);
-  const auto fail = [&](ExitCode code, const std::string& why) {
-    return base::Error{code, what + ": " + why, ""};
-  };
+  const auto fail = [&](ExitCode code, const std::string& why) { return base::Error{code, what + ": " + why, ""}; };
   if (const std::string wrong = refusal(request.url); !wrong.empty()) return fail(ExitCode::source, wrong);
   if (request.method != "GET" && request.method != "PUT") return fail(ExitCode::bug, "only GET and PUT are known");
   if (stopping()) return fail(ExitCode::time_out, "gpu-prolog was told to stop");
@@ -162,8 +168,8 @@ base::Result<HttpAnswer> CurlHttp::send(const HttpRequest& request) {
   option(CURLOPT_HTTPHEADER, headers.get());
   option(CURLOPT_USERAGENT, agent.c_str());
   option(CURLOPT_PROTOCOLS_STR, "http");
-  option(CURLOPT_PROXY, "");      // else http_proxy of the environment applies
-  option(CURLOPT_NOPROXY, "*");   // else NO_PROXY and ALL_PROXY are read
+  option(CURLOPT_PROXY, "");     // else http_proxy of the environment applies
+  option(CURLOPT_NOPROXY, "*");  // else NO_PROXY and ALL_PROXY are read
   option(CURLOPT_FOLLOWLOCATION, 0L);
   option(CURLOPT_HTTP_VERSION, static_cast<long>(CURL_HTTP_VERSION_1_1));
   option(CURLOPT_HTTP09_ALLOWED, 0L);

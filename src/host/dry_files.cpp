@@ -77,13 +77,17 @@ Result<std::vector<std::string>> DryFiles::list(const std::string& path) const {
   const Intended* const change = intended(path);
   if (change != nullptr && !change->there) return os_failure(ExitCode::surroundings, "cannot list " + path, ENOENT);
   const auto real = real_.list(path);
-  if (real) names.insert(real->begin(), real->end());
-  else if (change == nullptr || change->status.kind != FileStatus::Kind::directory) return real;
+  if (real)
+    names.insert(real->begin(), real->end());
+  else if (change == nullptr || change->status.kind != FileStatus::Kind::directory)
+    return real;
   for (const auto& [at, made] : changed_) {
     if (folder_of(at) != path && folder_of(at) != folder) continue;
     const std::string name = at.substr(at.rfind('/') + 1);
-    if (made.there) names.insert(name);
-    else names.erase(name);
+    if (made.there)
+      names.insert(name);
+    else
+      names.erase(name);
   }
   return std::vector<std::string>(names.begin(), names.end());
 }
@@ -95,7 +99,9 @@ int DryFiles::probe_device(const std::string& path) const {
   return change->status.kind == FileStatus::Kind::char_device ? 0 : ENODEV;
 }
 
-Result<bool> DryFiles::on_network_file_system(const std::string& path) const { return real_.on_network_file_system(path); }
+Result<bool> DryFiles::on_network_file_system(const std::string& path) const {
+  return real_.on_network_file_system(path);
+}
 
 Result<DryFiles::Intended> DryFiles::now_at(const std::string& path) const {
   if (const Intended* const change = intended(path)) return *change;

@@ -9,7 +9,8 @@
 namespace host {
 
 // A changing verb writes a sentence into the plan and comes out as intended. What would need a look at the disk to be
-// refused (no such folder, a folder in the way) is refused here too; a full or read-only disk shows only in the true run.
+// refused (no such folder, a folder in the way) is refused here too; a full or read-only disk shows only in the true
+// run.
 class DryFiles : public Files {
  public:
   DryFiles(const Files& real, Plan& plan) : real_(real), plan_(plan) {}
@@ -36,7 +37,7 @@ class DryFiles : public Files {
     FileStatus status;
     bool content_known = false;  // a regular file whose content this run would have written
     std::string content;
-    std::string real_path;       // where the content lies now, of a file that would only have been renamed
+    std::string real_path;  // where the content lies now, of a file that would only have been renamed
   };
 
   const Intended* intended(const std::string& path) const;

@@ -7,7 +7,8 @@ namespace host {
 
 class DryLocks : public Locks {
  public:
-  base::Result<std::unique_ptr<Lock>> acquire(const std::string&, const std::string&, std::chrono::milliseconds) override {
+  base::Result<std::unique_ptr<Lock>> acquire(const std::string&, const std::string&,
+                                              std::chrono::milliseconds) override {
     return std::unique_ptr<Lock>(std::make_unique<NoLock>());
   }
 

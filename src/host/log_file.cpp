@@ -75,7 +75,8 @@ void LogFile::write(std::string_view line) {
   }
   if (put > 0) torn_ = true;
   // Not given up: the disk may have room again for the next line.
-  fail("cannot write to the log " + path_ + ": " + (put < 0 ? os_words(error) : "only part of a line was taken (disk full?)"));
+  fail("cannot write to the log " + path_ + ": " +
+       (put < 0 ? os_words(error) : "only part of a line was taken (disk full?)"));
 }
 
 std::optional<std::string> LogFile::take_problem() {

@@ -40,7 +40,8 @@ base::Status RealMachine::reboot_now() {
   }
   write_disks(std::chrono::seconds(10));
   if (reboot(RB_AUTOBOOT) != 0) return os_failure(ExitCode::change, "cannot reboot", errno);
-  return base::Error{ExitCode::change, "the kernel took the reboot call and did not reboot", "reboot this node by hand"};
+  return base::Error{ExitCode::change, "the kernel took the reboot call and did not reboot",
+                     "reboot this node by hand"};
 }
 
 }  // namespace host

@@ -37,27 +37,49 @@ std::string octal(mode_t mode) {
 
 std::string in_words(mode_t mode) {
   switch (mode & S_IFMT) {
-    case S_IFREG: return "a regular file";
-    case S_IFDIR: return "a folder";
-    case S_IFLNK: return "a link";
-    case S_IFCHR: return "a character device";
-    case S_IFBLK: return "a block device";
-    case S_IFIFO: return "a FIFO";
-    case S_IFSOCK: return "a socket";
-    default: return "something unknown";
+    case S_IFREG:
+      return "a regular file";
+    case S_IFDIR:
+      return "a folder";
+    case S_IFLNK:
+      return "a link";
+    case S_IFCHR:
+      return "a character device";
+    case S_IFBLK:
+      return "a block device";
+    case S_IFIFO:
+      return "a FIFO";
+    case S_IFSOCK:
+      return "a socket";
+    default:
+      return "something unknown";
   }
 }
 
 FileStatus to_status(const struct stat& found) {
   FileStatus status;
   switch (found.st_mode & S_IFMT) {
-    case S_IFDIR: status.kind = FileStatus::Kind::directory; break;
-    case S_IFLNK: status.kind = FileStatus::Kind::link; break;
-    case S_IFCHR: status.kind = FileStatus::Kind::char_device; break;
-    case S_IFBLK: status.kind = FileStatus::Kind::block_device; break;
-    case S_IFIFO: status.kind = FileStatus::Kind::fifo; break;
-    case S_IFSOCK: status.kind = FileStatus::Kind::socket; break;
-    default: status.kind = FileStatus::Kind::regular; break;
+    case S_IFDIR:
+      status.kind = FileStatus::Kind::directory;
+      break;
+    case S_IFLNK:
+      status.kind = FileStatus::Kind::link;
+      break;
+    case S_IFCHR:
+      status.kind = FileStatus::Kind::char_device;
+      break;
+    case S_IFBLK:
+      status.kind = FileStatus::Kind::block_device;
+      break;
+    case S_IFIFO:
+      status.kind = FileStatus::Kind::fifo;
+      break;
+    case S_IFSOCK:
+      status.kind = FileStatus::Kind::socket;
+      break;
+    default:
+      status.kind = FileStatus::Kind::regular;
+      break;
   }
   status.permissions = found.st_mode & 07777U;
   status.uid = found.st_uid;
@@ -225,7 +247,8 @@ class TemporaryName {
   std::string name_;
 };
 
-// --- the steps of replace() -------------------------------------------------------------------------------------------
+// --- the steps of replace()
+// -------------------------------------------------------------------------------------------
 
 // An empty file with a temporary name. Its lock tells remove_stale() of another run that this one lives. In the instant
 // before it is taken that run may have taken the file for a left-over: then that run holds the lock or the name is gone
@@ -233,7 +256,8 @@ class TemporaryName {
 int make_temporary(const Place& place, std::string& name, Descriptor& file) {
   for (int attempt = 0; attempt < 100; ++attempt) {
     name = temporary_name(place.name);
-    file = Descriptor(openat(place.folder.get(), name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
+    file = Descriptor(
+        openat(place.folder.get(), name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
     if (!file) return errno;
     // A file system without locks (ENOLCK, ENOSYS) has no lock file of ours either: what else runs here is not ours.
     if (flock(file.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) continue;
@@ -418,7 +442,8 @@ Result<bool> RealFiles::on_network_file_system(const std::string& path) const {
     const auto where = root_.locate(folder, Root::LastLink::follow);
     if (!where) return where.error();
     const auto answer = shared(*where);
-    if (answer || folder == "/" || (answer.error().os_error != ENOENT && answer.error().os_error != ENOTDIR)) return answer;
+    if (answer || folder == "/" || (answer.error().os_error != ENOENT && answer.error().os_error != ENOTDIR))
+      return answer;
   }
 }
 
@@ -430,7 +455,8 @@ Status RealFiles::replace(const std::string& path, const std::string& content, m
   const int error = put_in_place(*place, content, mode, Finish::rename);
   if (error != 0) return os_failure(ExitCode::change, what, error);
   if (const int sync_error = sync_file(place->folder.get()); sync_error != 0) {
-    return os_failure(ExitCode::change, "replaced " + path + ", but its folder could not be written to disk", sync_error);
+    return os_failure(ExitCode::change, "replaced " + path + ", but its folder could not be written to disk",
+                      sync_error);
   }
   return proof_of_file(*place, path, content, mode);
 }
@@ -460,9 +486,10 @@ Status RealFiles::make_directory(const std::string& path, mode_t mode) {
   struct stat found {};
   if (!folder || fstat(folder.get(), &found) != 0) {
     const int error = errno;
-    if (fstatat(place->folder.get(), place->name.c_str(), &found, AT_SYMLINK_NOFOLLOW) == 0 && !S_ISDIR(found.st_mode)) {
-      return base::Error{ExitCode::change, what + ": " + in_words(found.st_mode) + " is in its place",
-                         "remove " + path, base::Blame::local, ENOTDIR};
+    if (fstatat(place->folder.get(), place->name.c_str(), &found, AT_SYMLINK_NOFOLLOW) == 0 &&
+        !S_ISDIR(found.st_mode)) {
+      return base::Error{ExitCode::change, what + ": " + in_words(found.st_mode) + " is in its place", "remove " + path,
+                         base::Blame::local, ENOTDIR};
     }
     return os_failure(ExitCode::change, what, error);
   }
@@ -476,8 +503,8 @@ Status RealFiles::make_directory(const std::string& path, mode_t mode) {
 }
 
 Status RealFiles::make_char_device(const std::string& path, unsigned device_major, unsigned device_minor, mode_t mode) {
-  const std::string what = "cannot make the device " + path + " (" + std::to_string(device_major) + ":" +
-                           std::to_string(device_minor) + ")";
+  const std::string what =
+      "cannot make the device " + path + " (" + std::to_string(device_major) + ":" + std::to_string(device_minor) + ")";
   auto place = open_place(root_, path, what);
   if (!place) return place.error();
   remove_stale(*place);
@@ -499,9 +526,10 @@ Status RealFiles::make_char_device(const std::string& path, unsigned device_majo
     return os_failure(ExitCode::change, what, errno);
   }
   if (S_ISCHR(found.st_mode) && found.st_rdev == device && (found.st_mode & 07777U) == mode) return base::ok();
-  return base::Error{ExitCode::change, what + ": " + in_words(found.st_mode) + " is there now, with mode " +
-                                           octal(found.st_mode & 07777U),
-                     "find out what else makes this file (udev, nvidia-modprobe, a file system that has no devices)"};
+  return base::Error{
+      ExitCode::change,
+      what + ": " + in_words(found.st_mode) + " is there now, with mode " + octal(found.st_mode & 07777U),
+      "find out what else makes this file (udev, nvidia-modprobe, a file system that has no devices)"};
 }
 
 Status RealFiles::set_permissions(const std::string& path, mode_t mode) {
@@ -526,7 +554,8 @@ Status RealFiles::rename(const std::string& from, const std::string& to) {
   if (!old_place) return old_place.error();
   auto new_place = open_place(root_, to, what);
   if (!new_place) return new_place.error();
-  if (renameat(old_place->folder.get(), old_place->name.c_str(), new_place->folder.get(), new_place->name.c_str()) != 0) {
+  if (renameat(old_place->folder.get(), old_place->name.c_str(), new_place->folder.get(), new_place->name.c_str()) !=
+      0) {
     return os_failure(ExitCode::change, what, errno);
   }
   int error = sync_file(new_place->folder.get());

@@ -39,8 +39,7 @@ bool is_ours(const struct stat& found) {
 }
 
 base::Error not_ours(const std::string& what, const std::string& part) {
-  return base::Error{ExitCode::surroundings,
-                     what + ": " + part + " belongs to another user or others may write it",
+  return base::Error{ExitCode::surroundings, what + ": " + part + " belongs to another user or others may write it",
                      "remove " + part + ", or make it root's and writable by root only"};
 }
 
@@ -62,7 +61,8 @@ base::Result<Descriptor> open_folder(const std::string& folder, const std::strin
 
 base::Result<Descriptor> open_lock_file(int folder, const std::string& name, const std::string& path,
                                         const std::string& what) {
-  Descriptor file(openat(folder, name.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0644));
+  Descriptor file(
+      openat(folder, name.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0644));
   struct stat found {};
   if (!file || fstat(file.get(), &found) != 0) return os_failure(ExitCode::surroundings, what, errno);
   if (!S_ISREG(found.st_mode)) {

@@ -7,9 +7,9 @@
 
 namespace host {
 
-// What locks.h promises; further: the lock file's folder is made with mode 0755 where it is missing (its own folder must
-// exist). A folder or lock file that is a link, belongs to another user or can be written by others is refused: who can
-// put a file there could hold the lock for ever. Lock files are never removed.
+// What locks.h promises; further: the lock file's folder is made with mode 0755 where it is missing (its own folder
+// must exist). A folder or lock file that is a link, belongs to another user or can be written by others is refused:
+// who can put a file there could hold the lock for ever. Lock files are never removed.
 class RealLocks : public Locks {
  public:
   RealLocks(Clock& clock, Root root) : clock_(clock), root_(std::move(root)) {}

@@ -70,7 +70,8 @@ base::Result<std::vector<std::string>> RealNetwork::own_addresses() const {
     if (one->ifa_addr->sa_family == AF_INET) {
       written = inet_ntop(AF_INET, &reinterpret_cast<const sockaddr_in*>(one->ifa_addr)->sin_addr, text, sizeof text);
     } else if (one->ifa_addr->sa_family == AF_INET6) {
-      written = inet_ntop(AF_INET6, &reinterpret_cast<const sockaddr_in6*>(one->ifa_addr)->sin6_addr, text, sizeof text);
+      written =
+          inet_ntop(AF_INET6, &reinterpret_cast<const sockaddr_in6*>(one->ifa_addr)->sin6_addr, text, sizeof text);
     }
     if (written != nullptr && std::find(addresses.begin(), addresses.end(), text) == addresses.end()) {
       addresses.emplace_back(text);

@@ -26,10 +26,10 @@ namespace {
 using SteadyClock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-constexpr milliseconds kill_wait{2000};        // for the kernel to act on KILL
-constexpr milliseconds longest_poll{5};        // where there is no pidfd (qemu's user mode has none)
-constexpr milliseconds group_end_wait{250};    // for the killed rest of the group to be gone
-constexpr std::size_t drain_cap = 1U << 20U;   // most that is read after the child's end: the largest usual pipe
+constexpr milliseconds kill_wait{2000};       // for the kernel to act on KILL
+constexpr milliseconds longest_poll{5};       // where there is no pidfd (qemu's user mode has none)
+constexpr milliseconds group_end_wait{250};   // for the killed rest of the group to be gone
+constexpr std::size_t drain_cap = 1U << 20U;  // most that is read after the child's end: the largest usual pipe
 
 // --- the child's side, between fork and exec: system calls only ----------------------------------------------------
 
@@ -226,9 +226,9 @@ int Child::start(const std::string& program, const std::vector<std::string>& env
   for (const std::string& variable : environment) envp.push_back(const_cast<char*>(variable.c_str()));
   envp.push_back(nullptr);
 
-  const ChildPlan plan{program.c_str(),     argv.data(),           envp.data(),
-                       in.get(),            out.write_end.get(),   err.write_end.get(),
-                       failure.write_end.get(), getpid()};
+  const ChildPlan plan{
+      program.c_str(),         argv.data(), envp.data(), in.get(), out.write_end.get(), err.write_end.get(),
+      failure.write_end.get(), getpid()};
   {
     const BlockedSignals blocked;
     pid_ = fork();
@@ -268,8 +268,8 @@ void Child::poll_once(milliseconds at_most) {
   watch(err_.descriptor());
   watch(exec_failure_.get());
   watch(pidfd_.get());
-  // stop_fd() stays readable after a first signal. While the child is being ended only a second one matters, and that is
-  // looked for every 100 ms.
+  // stop_fd() stays readable after a first signal. While the child is being ended only a second one matters, and that
+  // is looked for every 100 ms.
   if (!forced_) watch(stop_fd());
   if (forced_) at_most = std::min(at_most, milliseconds(100));
   if (!pidfd_) at_most = std::min(at_most, longest_poll);

@@ -20,7 +20,7 @@ void open_missing_standard_streams() {
     if (fcntl(number, F_GETFD) >= 0) continue;
     int opened = open("/dev/null", O_RDWR);
     if (opened < 0) opened = open("/", O_PATH | O_DIRECTORY);  // holds the number; reads and writes fail
-    if (opened >= 0 && opened != number) {                     // a lower number is free only if another thread closed it
+    if (opened >= 0 && opened != number) {  // a lower number is free only if another thread closed it
       dup2(opened, number);
       close(opened);
     }

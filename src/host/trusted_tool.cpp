@@ -58,7 +58,8 @@ base::Result<std::string> check_tool(const Files& files, const std::string& path
     const std::string wrong = as_root ? distrust(**status) : "";
     if (wrong.empty()) return **status;
     return refusal(what + ": not trusted, since " + base::printable(part) + ": " + wrong,
-                   "make " + base::printable(part) + " root's and writable by root only (chown root, chmod go-w)", EPERM);
+                   "make " + base::printable(part) + " root's and writable by root only (chown root, chmod go-w)",
+                   EPERM);
   };
 
   auto found = look("/");
@@ -82,7 +83,8 @@ base::Result<std::string> check_tool(const Files& files, const std::string& path
       last = *found;
       continue;
     }
-    if (++links > max_links) return refusal(what + ": too many links on the way", "look at the links with ls -l", ELOOP);
+    if (++links > max_links)
+      return refusal(what + ": too many links on the way", "look at the links with ls -l", ELOOP);
     const auto target = files.read_link(next);
     if (!target) return target.error();
     if (target->starts_with('/')) at.clear();

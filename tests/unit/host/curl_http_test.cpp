@@ -70,7 +70,8 @@ TEST_CASE("a request is what it is told to be and nothing more") {
   const auto got = CurlHttp().send(request);
   REQUIRE(got);
   CHECK(got->body == "token");
-  CHECK(seen.starts_with("PUT /latest/api/token HTTP/1.1\r\nHost: 127.0.0.1:" + std::to_string(server.port()) + "\r\n"));
+  CHECK(
+      seen.starts_with("PUT /latest/api/token HTTP/1.1\r\nHost: 127.0.0.1:" + std::to_string(server.port()) + "\r\n"));
   CHECK(seen.find("\r\nX-aws-ec2-metadata-token-ttl-seconds: 60\r\n") != std::string::npos);
   CHECK(seen.find("\r\nContent-Length: 0\r\n") != std::string::npos);
   CHECK(seen.find("\r\nUser-Agent: gpu-prolog/") != std::string::npos);
@@ -209,7 +210,8 @@ TEST_CASE("an answer larger than the cap is cut off, announced or not") {
     const ScriptedServer server(AF_INET, [&](Connection& connection) {
       connection.request();
       connection.say("HTTP/1.1 200 OK\r\n" + header + "\r\n");
-      const std::string piece = header.starts_with("T") ? "64\r\n" + std::string(100, 'b') + "\r\n" : std::string(100, 'b');
+      const std::string piece =
+          header.starts_with("T") ? "64\r\n" + std::string(100, 'b') + "\r\n" : std::string(100, 'b');
       while (connection.say(piece)) {
       }
     });

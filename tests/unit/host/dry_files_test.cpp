@@ -68,8 +68,9 @@ TEST_CASE("a folder and a device that would be made are there for the reads that
   CHECK(files.list("/dev/caps").value() == std::vector<std::string>{"channel0"});
   CHECK(files.list("/dev").value() == std::vector<std::string>{"caps"});
   CHECK(files.read("/dev/caps/channel0", 10).error().os_error == EINVAL);
-  CHECK(plan.sentences() == std::vector<std::string>{"would make the folder /dev/caps (0755)",
-                                                     "would make the device /dev/caps/channel0 (character device 235:0, 0666)"});
+  CHECK(plan.sentences() ==
+        std::vector<std::string>{"would make the folder /dev/caps (0755)",
+                                 "would make the device /dev/caps/channel0 (character device 235:0, 0666)"});
 }
 
 TEST_CASE("permissions, renames and removals are seen and told") {
@@ -91,9 +92,9 @@ TEST_CASE("permissions, renames and removals are seen and told") {
   REQUIRE(files.remove("/etc/never"));
   CHECK(files.list("/etc").value() == std::vector<std::string>{"c", "d"});
   CHECK(files.probe_device("/etc/b") == ENOENT);
-  CHECK(plan.sentences() ==
-        std::vector<std::string>{"would set the permissions of /etc/a to 0644", "would set the permissions of /etc/d to 0755",
-                                 "would rename /etc/a to /etc/c", "would remove /etc/b"});
+  CHECK(plan.sentences() == std::vector<std::string>{"would set the permissions of /etc/a to 0644",
+                                                     "would set the permissions of /etc/d to 0755",
+                                                     "would rename /etc/a to /etc/c", "would remove /etc/b"});
 }
 
 TEST_CASE("what the node would refuse is refused and not told as done") {

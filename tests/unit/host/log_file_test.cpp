@@ -62,8 +62,7 @@ TEST_CASE("text from outside can neither forge a line nor send an escape code") 
   const TemporaryFolder folder;
   LogFile log = LogFile::open(folder / "a.log", Root());
   log.write("job name: x\n2026-05-04T06:08:10.580 [INFO] forged\x1b[2J\r\xff\n");
-  CHECK(content_of(folder / "a.log") ==
-        "job name: x\\x0a2026-05-04T06:08:10.580 [INFO] forged\\x1b[2J\\x0d\\xff\n");
+  CHECK(content_of(folder / "a.log") == "job name: x\\x0a2026-05-04T06:08:10.580 [INFO] forged\\x1b[2J\\x0d\\xff\n");
 }
 
 TEST_CASE("what is not a plain log file is not written to, and the reason is told once") {
@@ -100,7 +99,8 @@ TEST_CASE("another user's log is not written to") {
   const TemporaryFolder folder;
   folder.file("a.log", "", 0666);
   if (chown((folder / "a.log").c_str(), 1234, 1234) != 0) SKIP("needs root (chown)");
-  CHECK(problem_with(folder / "a.log") == "cannot write to the log " + folder / "a.log" + ": the file belongs to user 1234");
+  CHECK(problem_with(folder / "a.log") ==
+        "cannot write to the log " + folder / "a.log" + ": the file belongs to user 1234");
   CHECK(content_of(folder / "a.log").empty());
 }
 

@@ -55,7 +55,9 @@ class SmallMount {
   SmallMount(const SmallMount&) = delete;
   SmallMount& operator=(const SmallMount&) = delete;
   bool mounted() const { return mounted_; }
-  bool remount(unsigned long flags) const { return mount("tmpfs", where_.c_str(), "tmpfs", MS_REMOUNT | flags, nullptr) == 0; }
+  bool remount(unsigned long flags) const {
+    return mount("tmpfs", where_.c_str(), "tmpfs", MS_REMOUNT | flags, nullptr) == 0;
+  }
 
  private:
   std::string where_;
@@ -73,7 +75,8 @@ int in_child(const std::function<int()>& body) {
 
 }  // namespace
 
-// --- reading ----------------------------------------------------------------------------------------------------------
+// --- reading
+// ----------------------------------------------------------------------------------------------------------
 
 TEST_CASE("a file is read whole up to the limit and not beyond") {
   const TemporaryFolder folder;
@@ -177,7 +180,8 @@ TEST_CASE("local file systems are not taken for network file systems") {
   CHECK_FALSE(files.on_network_file_system("/proc/self/stat").value());
 }
 
-// --- replace ----------------------------------------------------------------------------------------------------------
+// --- replace
+// ----------------------------------------------------------------------------------------------------------
 
 TEST_CASE("a file is made and replaced with exactly the content and mode, whatever the umask") {
   const TemporaryFolder folder;
@@ -328,18 +332,17 @@ TEST_CASE("a folder that we may not write is an error with a cure") {
 TEST_CASE("what a killed run left is removed by the next replace of the same file, and nothing else is") {
   const TemporaryFolder folder;
   RealFiles files{Root()};
-  folder.file(".a.gpu-prolog-0123456789abcdef", "torn", 0600);          // left by a killed run
-  folder.file(".b.gpu-prolog-0123456789abcdef", "another's", 0600);     // of another file
-  folder.file(".a.gpu-prolog-0123456789abcdeg", "no digits", 0600);     // not ours
-  folder.file(".a.gpu-prolog-0123456789abcde", "too short", 0600);      // not ours
+  folder.file(".a.gpu-prolog-0123456789abcdef", "torn", 0600);       // left by a killed run
+  folder.file(".b.gpu-prolog-0123456789abcdef", "another's", 0600);  // of another file
+  folder.file(".a.gpu-prolog-0123456789abcdeg", "no digits", 0600);  // not ours
+  folder.file(".a.gpu-prolog-0123456789abcde", "too short", 0600);   // not ours
   const std::string held = folder.file(".a.gpu-prolog-fedcba9876543210", "living", 0600);
   const host::Descriptor holder(open(held.c_str(), O_RDWR | O_CLOEXEC));
   REQUIRE(flock(holder.get(), LOCK_EX | LOCK_NB) == 0);
   CHECK(files.replace(folder / "a", new_list, 0644));
-  CHECK(names_in(folder.path()) == std::set<std::string>{"a", ".b.gpu-prolog-0123456789abcdef",
-                                                         ".a.gpu-prolog-0123456789abcdeg",
-                                                         ".a.gpu-prolog-0123456789abcde",
-                                                         ".a.gpu-prolog-fedcba9876543210"});
+  CHECK(names_in(folder.path()) ==
+        std::set<std::string>{"a", ".b.gpu-prolog-0123456789abcdef", ".a.gpu-prolog-0123456789abcdeg",
+                              ".a.gpu-prolog-0123456789abcde", ".a.gpu-prolog-fedcba9876543210"});
 }
 
 TEST_CASE("a replace that is killed at any moment leaves the whole old or the whole new file") {
@@ -400,7 +403,8 @@ TEST_CASE("several runs that replace one file at the same time all succeed") {
   CHECK(names_in(folder.path()) == std::set<std::string>{"a"});
 }
 
-// --- folders, devices, names --------------------------------------------------------------------------------------------
+// --- folders, devices, names
+// --------------------------------------------------------------------------------------------
 
 TEST_CASE("a folder gets exactly its mode whatever the umask, also one that is there") {
   const TemporaryFolder folder;
@@ -515,7 +519,8 @@ TEST_CASE("removing works for files and links, is content with nothing there and
   CHECK(files.remove(folder / "d").error().os_error == EISDIR);
 }
 
-// --- under a root -------------------------------------------------------------------------------------------------------
+// --- under a root
+// -------------------------------------------------------------------------------------------------------
 
 TEST_CASE("under a root every path stays inside, absolute links and dots included") {
   const TemporaryFolder folder;

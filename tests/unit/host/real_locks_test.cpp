@@ -156,8 +156,8 @@ TEST_CASE("a lock file or folder that is a link, special or another's is refused
   folder.file("run/open", "", 0666);
   const auto open_to_all = locks.acquire(folder / "run/open", "me", 0ms);
   REQUIRE_FALSE(open_to_all);
-  CHECK(open_to_all.error().what ==
-        "cannot lock " + folder / "run/open" + ": " + folder / "run/open" + " belongs to another user or others may write it");
+  CHECK(open_to_all.error().what == "cannot lock " + folder / "run/open" + ": " + folder / "run/open" +
+                                        " belongs to another user or others may write it");
   std::filesystem::create_directory_symlink("run", folder / "run-link");
   CHECK_FALSE(locks.acquire(folder / "run-link/l", "me", 0ms));
   std::filesystem::create_directory(folder / "shared");

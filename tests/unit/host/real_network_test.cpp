@@ -83,6 +83,6 @@ TEST_CASE("only a socket in state LISTEN on exactly that port counts") {
   CHECK_FALSE(host::is_listening_line("0: 0100007F:C3500 00000000:0000 0A" + rest, 50000));
   CHECK_FALSE(host::is_listening_line("0: C350:C351 00000000:C350 0A" + rest, 50000));
   CHECK(host::is_listening_line("   0: 00000000:C350 00000000:0000 0A" + rest, 50000));
-  CHECK(host::is_listening_line("   1: 00000000000000000000000000000000:C350 00000000000000000000000000000000:0000 0A" + rest,
-                                50000));
+  CHECK(host::is_listening_line(
+      "   1: 00000000000000000000000000000000:C350 00000000000000000000000000000000:0000 0A" + rest, 50000));
 }

@@ -154,9 +154,10 @@ TEST_CASE("a child inherits no descriptor, reads nothing on stdin and runs in / 
   const int high = fcntl(low, F_DUPFD, 300);
   REQUIRE(high >= 300);
   const mode_t former = umask(077);
-  const Exit exit = run(shell("n=0; while [ $n -lt 400 ]; do [ -e /proc/self/fd/$n ] && echo fd $n; n=$((n+1)); done; "
-                              "cat; pwd; umask",
-                              20s));
+  const Exit exit =
+      run(shell("n=0; while [ $n -lt 400 ]; do [ -e /proc/self/fd/$n ] && echo fd $n; n=$((n+1)); done; "
+                "cat; pwd; umask",
+                20s));
   umask(former);
   close(low);
   close(high);
@@ -208,7 +209,7 @@ TEST_CASE("a child starts with default signals, an empty mask and a process grou
   CHECK(exit.out.find("SigCgt:\t0000000000000000") != std::string::npos);
   const auto all = base::lines(exit.out);
   const auto fields = base::words(all.back());
-  CHECK(fields.at(0) == fields.at(4));  // pid and process group
+  CHECK(fields.at(0) == fields.at(4));       // pid and process group
   CHECK(sigismember(&after, SIGUSR2) == 1);  // our own mask is as it was
   CHECK(sigismember(&after, SIGTERM) == 0);
 }
@@ -227,10 +228,10 @@ TEST_CASE("a hanging child is ended at its limit and what it said so far is kept
 
 TEST_CASE("a child that ignores TERM gets KILL two seconds later, with its whole group") {
   const tests::TemporaryFolder folder;
-  const Exit exit = run(shell("trap '' TERM; (echo $PPID > " + folder / "parent" + "; sleep 300) & echo $! > " +
-                                  folder / "grandchild" + "; echo $$ > " + folder / "pid" +
-                                  "; while :; do sleep 300; done",
-                              500ms));
+  const Exit exit =
+      run(shell("trap '' TERM; (echo $PPID > " + folder / "parent" + "; sleep 300) & echo $! > " +
+                    folder / "grandchild" + "; echo $$ > " + folder / "pid" + "; while :; do sleep 300; done",
+                500ms));
   CHECK(exit.ending == Exit::Ending::timed_out);
   CHECK(exit.took >= 2500ms);
   CHECK_FALSE(exit.unkillable);
@@ -255,10 +256,9 @@ TEST_CASE("a grandchild that keeps stdout open is ended and not waited for") {
 
 TEST_CASE("a grandchild that left the group and keeps stdout open does not hold us") {
   const tests::TemporaryFolder folder;
-  const Exit exit =
-      run(shell("setsid sh -c 'echo $$ > " + folder / "pid" + "; exec sleep 300' & while ! [ -s " + folder / "pid" +
-                    " ]; do sleep 0.05; done; echo done",
-                100s));
+  const Exit exit = run(shell("setsid sh -c 'echo $$ > " + folder / "pid" + "; exec sleep 300' & while ! [ -s " +
+                                  folder / "pid" + " ]; do sleep 0.05; done; echo done",
+                              100s));
   CHECK(exit.succeeded());
   CHECK(exit.out == "done\n");
   CHECK(exit.took < 50s);

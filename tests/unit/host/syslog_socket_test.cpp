@@ -50,7 +50,8 @@ TEST_CASE("a line has priority, local time, tag and pid") {
   CHECK(host::syslog_line(Severity::error, when, "t", 1, "x").starts_with("<11>"));
   CHECK(host::syslog_line(Severity::warning, when, "t", 1, "x").starts_with("<12>"));
   CHECK(host::syslog_line(Severity::debug, when, "t", 1, "x").starts_with("<15>"));
-  CHECK(host::syslog_line(Severity::info, when, "t", 1, "a\n<11>forged\x1b[2J").ends_with("t[1]: a\\x0a<11>forged\\x1b[2J"));
+  CHECK(host::syslog_line(Severity::info, when, "t", 1, "a\n<11>forged\x1b[2J")
+            .ends_with("t[1]: a\\x0a<11>forged\\x1b[2J"));
   CHECK(host::syslog_line(Severity::info, when, "t", 1, std::string(100'000, 'x')).size() < 9000);
   unsetenv("TZ");
   tzset();

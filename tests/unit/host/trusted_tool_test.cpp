@@ -31,9 +31,12 @@ TEST_CASE("a tool that another could have put there is refused as root, naming t
     FakeFiles files;
   };
   std::vector<Case> cases;
-  cases.push_back({"/usr/bin/tool: others than root may write it (mode 0775)", FakeFiles().file("/usr/bin/tool", "", 0775)});
-  cases.push_back({"/usr/bin/tool: others than root may write it (mode 0757)", FakeFiles().file("/usr/bin/tool", "", 0757)});
-  cases.push_back({"/usr/bin/tool: it belongs to user 1000 and not to root", FakeFiles().file("/usr/bin/tool", "", 0755, 1000)});
+  cases.push_back(
+      {"/usr/bin/tool: others than root may write it (mode 0775)", FakeFiles().file("/usr/bin/tool", "", 0775)});
+  cases.push_back(
+      {"/usr/bin/tool: others than root may write it (mode 0757)", FakeFiles().file("/usr/bin/tool", "", 0757)});
+  cases.push_back(
+      {"/usr/bin/tool: it belongs to user 1000 and not to root", FakeFiles().file("/usr/bin/tool", "", 0755, 1000)});
   cases.push_back({"/usr/bin: others than root may write it (mode 0775)",
                    FakeFiles().directory("/usr/bin", 0775).file("/usr/bin/tool", "", 0755)});
   cases.push_back({"/usr/bin: others than root may write it (mode 1777)",
@@ -42,11 +45,15 @@ TEST_CASE("a tool that another could have put there is refused as root, naming t
                    FakeFiles().directory("/usr", 0755, 7).file("/usr/bin/tool", "", 0755)});
   cases.push_back({"/usr/bin/tool: it belongs to user 1000 and not to root",
                    FakeFiles().file("/usr/bin/real", "", 0755).link("/usr/bin/tool", "real", 1000)});
-  cases.push_back({"/home: it belongs to user 1000 and not to root",
-                   FakeFiles().directory("/home", 0755, 1000).file("/home/real", "", 0755).link("/usr/bin/tool", "/home/real")});
-  cases.push_back({"/srv: others than root may write it (mode 0777)",
-                   FakeFiles().directory("/srv", 0777).directory("/usr/bin").file("/usr/bin/real", "", 0755)
-                       .link("/usr/bin/tool", "/srv/../usr/bin/real")});
+  cases.push_back(
+      {"/home: it belongs to user 1000 and not to root",
+       FakeFiles().directory("/home", 0755, 1000).file("/home/real", "", 0755).link("/usr/bin/tool", "/home/real")});
+  cases.push_back(
+      {"/srv: others than root may write it (mode 0777)", FakeFiles()
+                                                              .directory("/srv", 0777)
+                                                              .directory("/usr/bin")
+                                                              .file("/usr/bin/real", "", 0755)
+                                                              .link("/usr/bin/tool", "/srv/../usr/bin/real")});
   for (const Case& one : cases) {
     const auto checked = check_tool(one.files, "/usr/bin/tool", true);
     REQUIRE_FALSE(checked);
@@ -60,13 +67,18 @@ TEST_CASE("a tool that another could have put there is refused as root, naming t
 
 TEST_CASE("what is no executable file is refused, also for a user") {
   FakeFiles files;
-  files.file("/bin/plain", "", 0644).directory("/bin/folder").link("/bin/loop", "loop").link("/bin/dangling", "nowhere");
+  files.file("/bin/plain", "", 0644)
+      .directory("/bin/folder")
+      .link("/bin/loop", "loop")
+      .link("/bin/dangling", "nowhere");
   CHECK(check_tool(files, "/bin/plain", false).error().what == "cannot use the tool /bin/plain: it is not executable");
-  CHECK(check_tool(files, "/bin/folder", false).error().what == "cannot use the tool /bin/folder: it is not a regular file");
+  CHECK(check_tool(files, "/bin/folder", false).error().what ==
+        "cannot use the tool /bin/folder: it is not a regular file");
   CHECK(check_tool(files, "/bin/loop", false).error().os_error == ELOOP);
   CHECK(check_tool(files, "/bin/missing", false).error().os_error == ENOENT);
   CHECK(check_tool(files, "/bin/missing", false).error().what == "cannot use the tool /bin/missing: it is not there");
-  CHECK(check_tool(files, "/bin/dangling", false).error().what == "cannot use the tool /bin/dangling: /bin/nowhere is not there");
+  CHECK(check_tool(files, "/bin/dangling", false).error().what ==
+        "cannot use the tool /bin/dangling: /bin/nowhere is not there");
   CHECK(check_tool(files, "bin/plain", false).error().os_error == EINVAL);
   CHECK(check_tool(files, "", false).error().os_error == EINVAL);
 }
