@@ -8,6 +8,10 @@
 #include <string>
 #include <vector>
 
+#include "base/result.h"
+#include "commands/context.h"
+#include "flow/findings.h"
+
 namespace commands {
 
 struct ValidateMigOptions {
@@ -16,5 +20,11 @@ struct ValidateMigOptions {
   std::string layout_name;
   bool gate = false;
 };
+
+// Error: validate itself cannot run (usage: the layout makes no sense). What is wrong with the node is a finding.
+base::Status validate_mig(Context& context, const ValidateMigOptions& options, flow::Findings& findings);
+
+// Has this node anything to do with MIG: mig-setup ran here, a layout was given, or there are instances.
+bool mig_applies(Context& context, const ValidateMigOptions& options);
 
 }  // namespace commands

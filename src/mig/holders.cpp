@@ -135,6 +135,12 @@ std::vector<std::string> slurm_daemons(const host::Files& files, pid_t self) {
   return found;
 }
 
+bool runs(const host::Files& files, std::string_view program) {
+  const auto processes = files.list("/proc");
+  if (!processes) return false;
+  return std::any_of(processes->begin(), processes->end(), [&](const std::string& pid) { return is_pid(pid) && base_name(executable(files, pid)) == program; });
+}
+
 std::vector<std::string> pci_gpus(const host::Files& files) { return pci_functions(files, {"0x0300", "0x0302"}); }
 
 std::vector<std::string> pci_switches(const host::Files& files) { return pci_functions(files, {"0x0680"}); }

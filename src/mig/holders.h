@@ -5,6 +5,7 @@
 #include <sys/types.h>
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "host/files.h"
@@ -35,6 +36,9 @@ std::string show(const Holder& holder);
 
 // Processes of slurmd or slurmstepd, told by their executable: "slurmd (pid 4711)". Looked at, never signalled.
 std::vector<std::string> slurm_daemons(const host::Files& files, pid_t self);
+
+// Does a process of this executable's name run?
+bool runs(const host::Files& files, std::string_view program);
 
 // NVIDIA display and 3D functions on the PCI bus: their bus ids.
 std::vector<std::string> pci_gpus(const host::Files& files);

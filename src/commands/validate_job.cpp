@@ -1,0 +1,124 @@
+#include "commands/validate_job.h"
+
+#include <algorithm>
+
+#include "base/text.h"
+#include "site/site.h"
+#include "slurm/find_scontrol.h"
+
+namespace commands {
+
+using base::Error;
+using base::ExitCode;
+using flow::Findings;
+
+namespace {
+
+const std::string subject = "job";
+const std::string powered_down =
+    "a job that is allocated while its node is powered down gets no device on AWS PCS: requeue it (`gpu-prolog validate job --requeue`), and keep MIG "
+    "nodes up (minInstanceCount = maxInstanceCount)";
+
+// The variable by which Slurm says that this job asked for GPUs; empty: none says so.
+std::string gpu_variable(const host::Environment& environment) {
+  for (const auto& [name, value] : environment.all()) {
+    const bool named = name.starts_with("SLURM_GPUS") || name == "SLURM_JOB_GPUS" || name == "SLURM_STEP_GPUS";
+    if (named && !value.empty() && value != "0") return name + "=" + base::printable(value, 60);
+  }
+  return "";
+}
+
+host::Exit ask(Context& context, const std::string& scontrol, std::vector<std::string> arguments) {
+  host::Command command;
+  command.program = scontrol;
+  command.arguments = std::move(arguments);
+  command.limit = site::scontrol_limit;
+  return context.host.processes.run(command);
+}
+
+// "AllocTRES=cpu=4,gres/gpu:3g.20gb=1", "TresPerNode=gres/gpu:1", "ReqTRES=...": the word that names a gpu.
+std::string gpu_in_record(std::string_view record) {
+  for (std::string_view word : base::words(record)) {
+    const std::size_t equals = word.find('=');
+    if (equals == std::string_view::npos || !base::contains_ignoring_case(word.substr(0, equals), "tres")) continue;
+    if (word.substr(equals + 1).find("gpu") != std::string_view::npos) return base::printable(word, 120);
+  }
+  return "";
+}
+
+void requeue(Context& context, const ValidateJobOptions& options, const std::string& job, Findings& findings) {
+  const host::Host& host = context.host;
+  const std::string process = host.environment.get_or("SLURM_PROCID", "");
+  if (!process.empty() && process != "0") {
+    findings.skip(subject, "requeue", "left to process 0 of the job");
+    return;
+  }
+  const std::string restarts = host.environment.get_or("SLURM_RESTART_COUNT", "0");
+  const auto count = base::parse_number(restarts.empty() ? "0" : restarts);
+  if (!count || *count >= options.max_requeues) {
+    findings.fail(subject, "requeue", "not requeued: it was " + base::printable(restarts, 20) + " times already (--max-requeues " + std::to_string(options.max_requeues) + ")",
+                  "find out why this node gives jobs no GPU: `gpu-prolog validate mig` on it");
+    return;
+  }
+  const auto scontrol = slurm::find_scontrol(host.files, host.processes, context.run.log(), "");
+  if (!scontrol) {
+    findings.fail(subject, "requeue", "not requeued: " + scontrol.error().what, "scontrol requeue " + job);
+    return;
+  }
+  const host::Exit exit = ask(context, *scontrol, {"requeue", job});
+  if (exit.succeeded()) {
+    findings.ok(subject, "requeue", "job " + job + " is requeued, restart " + std::to_string(*count + 1) + " of " + std::to_string(options.max_requeues));
+  } else {
+    findings.fail(subject, "requeue", "scontrol requeue " + job + ": " + host::describe(exit), "requeue the job by hand");
+  }
+}
+
+}  // namespace
+
+bool job_applies(const Context& context) {
+  const host::Environment& environment = context.host.environment;
+  return environment.get("SLURM_JOB_ID").has_value() && environment.get("SLURM_PROCID").has_value();
+}
+
+base::Status validate_job(Context& context, const ValidateJobOptions& options, Findings& findings) {
+  const host::Host& host = context.host;
+  const std::string job = host.environment.get_or("SLURM_JOB_ID", "");
+  if (!base::parse_number(job)) {
+    return Error{ExitCode::surroundings, job.empty() ? "SLURM_JOB_ID is not set: this is no job" : "SLURM_JOB_ID is no job id", "call `gpu-prolog validate job` in the job's script or step"};
+  }
+  const auto devices = host.environment.get("CUDA_VISIBLE_DEVICES");
+  bool wrong = false;
+  if (devices && base::trim(*devices).empty()) {
+    wrong = true;
+    findings.fail(subject, "gpu", "CUDA_VISIBLE_DEVICES is set but empty: job " + job + " runs without any GPU", powered_down);
+  } else if (devices && *devices == "NoDevFiles") {
+    wrong = true;
+    findings.fail(subject, "gpu", "CUDA_VISIBLE_DEVICES=NoDevFiles: job " + job + " got no device", powered_down);
+  } else if (devices) {
+    findings.ok(subject, "gpu", "CUDA_VISIBLE_DEVICES=" + base::printable(*devices, 400));
+  } else {
+    std::string asked = gpu_variable(host.environment);
+    std::string unknown;
+    if (asked.empty()) {
+      const auto scontrol = slurm::find_scontrol(host.files, host.processes, context.run.log(), "");
+      if (scontrol) {
+        const host::Exit exit = ask(context, *scontrol, {"-o", "show", "job", job});
+        if (exit.succeeded()) {
+          asked = gpu_in_record(exit.out);
+        } else {
+          unknown = "; scontrol show job: " + host::describe(exit);
+        }
+      }
+    }
+    if (asked.empty()) {
+      findings.skip(subject, "gpu", "CUDA_VISIBLE_DEVICES is not set and nothing says that job " + job + " asked for a GPU" + unknown);
+    } else {
+      wrong = true;
+      findings.fail(subject, "gpu", "CUDA_VISIBLE_DEVICES is not set although job " + job + " asked for GPUs (" + asked + ")", powered_down);
+    }
+  }
+  if (wrong && options.requeue) requeue(context, options, job, findings);
+  return base::ok();
+}
+
+}  // namespace commands

@@ -1,0 +1,423 @@
+#include "commands/validate_mig.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <map>
+
+#include "base/text.h"
+#include "commands/mig_inputs.h"
+#include "host/trusted_tool.h"
+#include "mig/caps.h"
+#include "mig/gres.h"
+#include "mig/holders.h"
+#include "mig/plan.h"
+#include "mig/slurm_view.h"
+#include "mig/smi.h"
+#include "mig/status.h"
+#include "site/site.h"
+#include "slurm/conf.h"
+#include "slurm/find_scontrol.h"
+
+namespace commands {
+
+using base::Error;
+using base::ExitCode;
+using flow::Findings;
+
+namespace {
+
+using namespace std::chrono_literals;
+
+const std::string subject = "mig";
+constexpr std::size_t largest_status = 4U << 20U;
+constexpr std::size_t largest_log = 32U << 20U;
+
+// The status file of this boot is in /run; the copy in /var/lib counts only where /run has none.
+std::optional<std::string> status_text(const host::Files& files) {
+  for (std::string_view path : {site::mig_status_run, site::mig_status_lib}) {
+    const auto text = files.read(std::string(path), largest_status);
+    if (text) return *text;
+    if (text.error().os_error != ENOENT) return std::string();  // there, and cannot be read: damaged
+  }
+  return std::nullopt;
+}
+
+void check_gate(Context& context, Findings& findings) {
+  const auto verdict = mig::gate(status_text(context.host.files), read_line(context.host.files, site::boot_id));
+  if (verdict.open) {
+    findings.ok(subject, "gate", verdict.found);
+  } else {
+    findings.fail(subject, "gate", verdict.found, verdict.cure);
+  }
+}
+
+void check_status(Context& context, const std::optional<mig::Status>& status, bool layout_given, Findings& findings) {
+  if (!status) {
+    if (layout_given) {
+      findings.skip(subject, "mig-setup", "no status file: mig-setup has not run here");
+    } else {
+      findings.warn(subject, "mig-setup", "no status file that can be read: mig-setup has not run here", "run it before slurmd, or give --layout to compare with");
+    }
+    return;
+  }
+  const auto verdict = mig::gate(status_text(context.host.files), read_line(context.host.files, site::boot_id));
+  if (verdict.open) {
+    findings.ok(subject, "mig-setup", verdict.found + " (" + status->time + ")");
+  } else if (status->exit_code != 0 && status->boot_id == read_line(context.host.files, site::boot_id)) {
+    findings.fail(subject, "mig-setup", verdict.found, verdict.cure);
+  } else {
+    findings.warn(subject, "mig-setup", verdict.found, verdict.cure);
+  }
+}
+
+void check_bus(const std::vector<mig::Gpu>& gpus, const std::vector<std::string>& on_the_bus, Findings& findings) {
+  std::vector<std::string> missing;
+  for (const std::string& bus_id : on_the_bus) {
+    if (mig::find_by_bus(gpus, bus_id) == nullptr) missing.push_back(bus_id);
+  }
+  if (missing.empty()) {
+    findings.ok(subject, "gpus", std::to_string(gpus.size()) + " of " + gpus.front().name + ", driver " + gpus.front().driver);
+  } else {
+    findings.fail(subject, "gpus", "the PCI bus has GPUs that the driver does not list: " + base::join(missing, ", "), "look at `dmesg` for NVRM or Xid lines, and replace the node");
+  }
+}
+
+void check_mode(Context& context, const std::vector<mig::Gpu>& gpus, Findings& findings) {
+  std::vector<std::string> pending;
+  std::vector<std::string> unknown;
+  unsigned on = 0;
+  for (const mig::Gpu& gpu : gpus) {
+    if (gpu.current == mig::Mode::unknown || gpu.pending == mig::Mode::unknown) {
+      unknown.push_back(gpu.show() + " answers '" + gpu.mode_words + "'");
+    } else if (gpu.current != gpu.pending) {
+      pending.push_back(gpu.show() + " (" + gpu.mode_words + ")");
+    } else if (gpu.on()) {
+      ++on;
+    }
+  }
+  if (!unknown.empty()) findings.fail(subject, "mode", base::join(unknown, ", "), "look at `dmesg` for NVRM or Xid lines, and replace the node");
+  if (!pending.empty()) {
+    const std::string holders = mig::show_holders(mig::find_holders(context.host.files, context.host.processes.self()), mig::module_holders(context.host.files), gpus);
+    findings.fail(subject, "mode", "MIG mode is pending (current, pending) on " + base::join(pending, ", ") + "; held by: " + holders,
+                  "reboot the node; at boot `gpu-prolog mig-setup ... --reboot=if-pending` does it once");
+  }
+  if (unknown.empty() && pending.empty()) findings.ok(subject, "mode", "MIG is on on " + std::to_string(on) + " of " + std::to_string(gpus.size()) + " GPUs, none is pending");
+}
+
+void check_instances(const std::vector<mig::Gpu>& gpus, const mig::Seen& seen, const std::vector<mig::Wanted>& wanted, Findings& findings) {
+  std::vector<std::string> empty;
+  std::vector<std::string> bare;
+  for (const mig::Gpu& gpu : gpus) {
+    if (gpu.current != mig::Mode::enabled) continue;
+    bool any = false;
+    for (const mig::GpuInstance& instance : seen.gpu_instances) {
+      if (instance.gpu != gpu.index) continue;
+      any = true;
+      const bool holds = std::any_of(seen.compute_instances.begin(), seen.compute_instances.end(), [&](const mig::ComputeInstance& inside) {
+        return inside.gpu == gpu.index && inside.gpu_instance == instance.id;
+      });
+      if (!holds) bare.push_back(gpu.show() + " GPU instance " + std::to_string(instance.id) + " (" + instance.profile + ")");
+    }
+    const bool asked_for = std::any_of(wanted.begin(), wanted.end(), [&](const mig::Wanted& want) {
+      return want.gpu.bus_id == gpu.bus_id && want.layout.kind == mig::Layout::Kind::empty;
+    });
+    if (!any && !asked_for) empty.push_back(gpu.show());
+  }
+  if (!empty.empty()) {
+    findings.fail(subject, "instances", "MIG is on but there are no instances on " + base::join(empty, ", ") + ": slurmd finds no usable device there",
+                  "run `gpu-prolog mig-setup` with the layout, then start slurmd anew");
+  }
+  if (!bare.empty()) {
+    findings.fail(subject, "compute instances", "no compute instance in " + base::join(bare, ", ") + ": it is no device for programs", "run `gpu-prolog mig-setup` with the layout, it adds what is missing");
+  }
+  if (empty.empty() && bare.empty()) {
+    findings.ok(subject, "instances", std::to_string(seen.gpu_instances.size()) + " GPU instances, each with a compute instance");
+  }
+}
+
+std::string what_is_there(const mig::Seen& seen, unsigned gpu) {
+  std::map<std::string, unsigned> counts;
+  for (const mig::GpuInstance& instance : seen.gpu_instances) {
+    if (instance.gpu == gpu) ++counts[instance.profile];
+  }
+  std::vector<std::string> parts;
+  for (const auto& [profile, count] : counts) parts.push_back(profile + ":" + std::to_string(count));
+  return parts.empty() ? "nothing" : base::join(parts, ",");
+}
+
+void check_layout(mig::Smi& smi, const std::vector<mig::Wanted>& wanted, const mig::Seen& seen, Findings& findings) {
+  std::vector<std::string> wrong;
+  std::optional<base::Result<mig::Boards>> boards;
+  for (const mig::Wanted& want : wanted) {
+    const mig::Gpu& gpu = want.gpu;
+    if (want.layout.kind == mig::Layout::Kind::off) {
+      if (!gpu.off()) wrong.push_back(gpu.show() + ": MIG is on (" + gpu.mode_words + "), wanted off");
+      continue;
+    }
+    if (!gpu.on()) {
+      wrong.push_back(gpu.show() + ": MIG mode is " + gpu.mode_words + ", wanted " + want.layout.show());
+      continue;
+    }
+    auto resolved = mig::resolve(want.layout, mig::names_of(seen.gpu_instances, gpu.index), gpu.show());
+    if (!resolved) {
+      // A wanted profile is not there: does the driver know it at all?
+      if (!boards) boards = smi.boards();
+      if (!*boards) {
+        wrong.push_back(gpu.show() + " has " + what_is_there(seen, gpu.index) + ", wanted " + want.layout.show());
+        continue;
+      }
+      const auto board = (*boards)->find(gpu.index);
+      if (board != (*boards)->end()) resolved = mig::resolve(want.layout, mig::names_of(board->second), gpu.show());
+    }
+    if (!resolved) {
+      wrong.push_back(resolved.error().what);
+      continue;
+    }
+    const mig::Standing standing = mig::compare(*resolved, seen.gpu_instances, seen.compute_instances, gpu.index);
+    if (standing.verdict != mig::Standing::Verdict::right) wrong.push_back(gpu.show() + " " + standing.why);
+  }
+  if (wrong.empty()) {
+    findings.ok(subject, "layout", "as wanted on " + std::to_string(wanted.size()) + " GPUs");
+  } else {
+    findings.fail(subject, "layout", base::join(wrong, "; "), "run `gpu-prolog mig-setup` with the layout before slurmd (drain the node first)");
+  }
+}
+
+void check_caps(Context& context, const std::vector<mig::Gpu>& gpus, const mig::Seen& seen, Findings& findings) {
+  const auto missing = mig::missing_caps(context.host.files, gpus, seen.gpu_instances);
+  if (missing.empty()) {
+    findings.ok(subject, "caps files", "every instance has its files in " + std::string(site::caps_dir));
+    return;
+  }
+  std::vector<std::string> few(missing.begin(), missing.begin() + static_cast<std::ptrdiff_t>(std::min<std::size_t>(missing.size(), 4)));
+  findings.warn(subject, "caps files", std::to_string(missing.size()) + " are missing: " + base::join(few, ", ") + (missing.size() > few.size() ? ", ..." : "") +
+                                           ": slurmd skips these devices, jobs cannot open them",
+                "`nvidia-smi -L` as root makes them; then start slurmd anew");
+}
+
+// On boards with NVSwitches CUDA fails on MIG devices as well while the Fabric Manager does not run (error 802).
+void check_fabric_manager(Context& context, Findings& findings) {
+  const auto switches = mig::pci_switches(context.host.files);
+  if (switches.empty()) {
+    findings.skip(subject, "fabric manager", "no NVSwitch on the PCI bus");
+    return;
+  }
+  if (mig::runs(context.host.files, "nv-fabricmanager")) {
+    findings.ok(subject, "fabric manager", "runs");
+  } else {
+    findings.warn(subject, "fabric manager", "there are NVSwitches (" + switches.front() + "), but nv-fabricmanager does not run: CUDA fails with 'system not yet initialized'",
+                  "systemctl enable --now nvidia-fabricmanager");
+  }
+}
+
+std::vector<mig::DeviceCount> devices_of(const std::vector<mig::Gpu>& gpus, const mig::Seen& seen) {
+  std::map<std::pair<std::string, std::string>, unsigned> counts;
+  for (const mig::Gpu& gpu : gpus) {
+    if (gpu.off()) ++counts[{gpu.name, ""}];
+    for (const mig::GpuInstance& instance : seen.gpu_instances) {
+      if (instance.gpu == gpu.index) ++counts[{gpu.name, instance.profile}];
+    }
+  }
+  std::vector<mig::DeviceCount> devices;
+  for (const auto& [what, count] : counts) devices.push_back({what.first, what.second, count});
+  return devices;
+}
+
+host::Exit ask(Context& context, const std::string& tool, std::vector<std::string> arguments) {
+  host::Command command;
+  command.program = tool;
+  command.arguments = std::move(arguments);
+  command.limit = site::scontrol_limit;
+  command.output_cap = 16U << 20U;
+  return context.host.processes.run(command);
+}
+
+// What a job could ask for against what exists, by slurmd's own matching.
+void check_match(const std::string& check, const std::string& where, const std::vector<mig::GresEntry>& configured, const std::vector<mig::DeviceCount>& devices, Findings& findings) {
+  const mig::Match match = mig::match(configured, devices);
+  std::vector<std::string> wrong = match.wrong;
+  for (std::size_t i = 0; i < configured.size(); ++i) {
+    if (match.got[i].count < configured[i].count) {
+      wrong.push_back("gpu:" + configured[i].type + " has " + std::to_string(match.got[i].count) + " of " + std::to_string(configured[i].count) + " devices");
+    }
+  }
+  const mig::Gres should = mig::gres_for(devices);
+  const std::string cure = "set Gres=" + mig::gres_text(should.entries) + " (mig-setup --print=aws-cli prints the call), then have the node register again";
+  if (!wrong.empty()) {
+    findings.fail(subject, check, where + ": " + base::join(wrong, ", ") + (match.ignored.empty() ? "" : "; no entry for " + base::join(match.ignored, ", ")), cure);
+  } else if (!match.ignored.empty()) {
+    findings.warn(subject, check, where + " has no entry for " + base::join(match.ignored, ", ") + ": Slurm ignores these devices", cure);
+  } else {
+    findings.ok(subject, check, where + ": " + mig::gres_text(configured));
+  }
+}
+
+void check_slurm(Context& context, const std::vector<mig::DeviceCount>& devices, Findings& findings) {
+  const host::Host& host = context.host;
+  const auto scontrol = slurm::find_scontrol(host.files, host.processes, context.run.log(), "");
+  if (!scontrol) {
+    findings.skip(subject, "slurm gres", "no scontrol on this node");
+    findings.skip(subject, "slurmd gres", "no slurmd beside scontrol on this node");
+    return;
+  }
+  std::string name = host.environment.get_or("SLURMD_NODENAME", "");
+  if (name.empty()) name = read_line(host.files, "/proc/sys/kernel/hostname");
+  name = name.substr(0, name.find('.'));
+  const host::Exit told = ask(context, *scontrol, {"-o", "show", "node", name});
+  const auto record = told.succeeded() ? mig::parse_node_record(told.out, name) : std::nullopt;
+  if (!record) {
+    findings.skip(subject, "slurm gres", "scontrol has no record of node " + base::printable(name, 80) + ": " + host::describe(told));
+  } else {
+    const auto configured = mig::parse_gres(record->gres);
+    if (!configured) {
+      findings.warn(subject, "slurm gres", "Gres=" + base::printable(record->gres, 200) + " cannot be read", "look at `scontrol show node " + record->name + "`");
+    } else if (configured->empty() && !devices.empty()) {
+      findings.fail(subject, "slurm gres", "node " + record->name + " has no gpu in Gres=, this node has devices", "set Gres=" + mig::gres_text(mig::gres_for(devices).entries) + ", then have the node register again");
+    } else {
+      check_match("slurm gres", "Gres of node " + record->name, *configured, devices, findings);
+    }
+    if (record->reason.find("gres/gpu") != std::string::npos) {
+      findings.fail(subject, "slurm state", "node " + record->name + " is " + record->state + ": " + record->reason,
+                    "make the layout and Gres= equal, start slurmd anew, then `scontrol update NodeName=" + record->name + " State=RESUME`");
+    }
+  }
+  // slurmd beside it: <prefix>/bin/scontrol, <prefix>/sbin/slurmd. It prints nothing to anybody but root.
+  const std::size_t bin = scontrol->rfind("/bin/");
+  const std::string slurmd = bin == std::string::npos ? "" : scontrol->substr(0, bin) + "/sbin/slurmd";
+  const auto tool = host::find_tool(host.files, "slurmd", {slurmd}, host.processes.is_root());
+  if (slurmd.empty() || !tool || !host.processes.is_root()) {
+    findings.skip(subject, "slurmd gres", !host.processes.is_root() ? "slurmd -G answers root only" : "no slurmd beside " + *scontrol);
+    return;
+  }
+  const host::Exit own = ask(context, *tool, {"-G"});
+  const auto seen = mig::parse_slurmd_gres(own.out + "\n" + own.err);
+  if (seen.empty()) {
+    findings.skip(subject, "slurmd gres", "`slurmd -G` told of no gpu: " + host::describe(own));
+  } else {
+    unsigned there = 0;
+    unsigned known = 0;
+    for (const mig::DeviceCount& device : devices) there += device.count;
+    for (const mig::GresEntry& entry : seen) known += entry.count;
+    if (known < there) {
+      findings.fail(subject, "slurmd gres", "slurmd sees " + std::to_string(known) + " of " + std::to_string(there) + " devices: " + mig::gres_text(seen), "start slurmd anew after mig-setup; see `slurmd -G`");
+    } else {
+      findings.ok(subject, "slurmd gres", mig::gres_text(seen));
+    }
+  }
+}
+
+void check_slurmd_log(Context& context, Findings& findings) {
+  const host::Host& host = context.host;
+  std::string path = "/var/log/slurmd.log";
+  std::string conf_path = host.environment.get_or("SLURM_CONF", "");
+  if (conf_path.empty()) {
+    for (std::string_view candidate : site::slurm_confs) {
+      const auto there = host.files.status(std::string(candidate));
+      if (there && *there) {
+        conf_path = candidate;
+        break;
+      }
+    }
+  }
+  if (!conf_path.empty()) {
+    if (const auto conf = slurm::read_conf(host.files, conf_path)) path = conf->get("SlurmdLogFile").value_or(path);
+  }
+  const auto log = host.files.read(path, largest_log);
+  if (!log) {
+    findings.skip(subject, "slurmd log", log.error().what);
+    return;
+  }
+  const auto found = mig::complaints(*log);
+  if (found.empty()) {
+    findings.ok(subject, "slurmd log", "no word of unusable GPUs since slurmd's last start in " + path);
+  } else {
+    findings.warn(subject, "slurmd log", base::join(found, "; "), "make the layout and Gres= equal, then start slurmd anew");
+  }
+}
+
+}  // namespace
+
+bool mig_applies(Context& context, const ValidateMigOptions& options) {
+  if (!options.layouts.empty() || !options.layout_file.empty() || options.gate) return true;
+  if (status_text(context.host.files)) return true;
+  const std::string capabilities = "/proc/driver/nvidia/capabilities";
+  const auto gpus = context.host.files.list(capabilities);
+  if (!gpus) return false;
+  for (const std::string& gpu : *gpus) {
+    const auto instances = context.host.files.list(capabilities + "/" + gpu + "/mig");
+    if (!gpu.starts_with("gpu") || !instances) continue;
+    if (std::any_of(instances->begin(), instances->end(), [](const std::string& name) { return name.starts_with("gi"); })) return true;
+  }
+  return false;
+}
+
+base::Status validate_mig(Context& context, const ValidateMigOptions& options, Findings& findings) {
+  const host::Host& host = context.host;
+  if (options.gate) {
+    check_gate(context, findings);
+    return base::ok();
+  }
+  const LayoutWords words{options.layouts, options.layout_file, options.layout_name};
+  std::optional<std::vector<mig::Rule>> rules;
+  if (words.any()) {
+    auto read = read_rules(host.files, words);
+    if (!read) return read.error();
+    rules = std::move(*read);
+  }
+  std::optional<mig::Status> status;
+  if (const auto text = status_text(host.files)) {
+    if (auto parsed = mig::parse_status(*text)) status = std::move(*parsed);
+  }
+  check_status(context, status, rules.has_value(), findings);
+  if (!rules && status) {
+    if (auto last = mig::rules_of(*status)) rules = std::move(*last);
+  }
+
+  const auto tool = find_nvidia_smi(context);
+  if (!tool) {
+    findings.fail(subject, "nvidia-smi", tool.error().what, tool.error().cure);
+    return base::ok();
+  }
+  mig::Smi smi(host.processes, *tool, host::Deadline(host.clock, site::smi_query_limit * 3));
+  const mig::Smi::Gpus found = smi.gpus(site::smi_query_limit);
+  if (found.answer != mig::Answer::ok) {
+    findings.fail(subject, "driver", "the NVIDIA driver gives no usable answer: " + found.error.what, found.error.cure);
+    return base::ok();
+  }
+  const std::vector<mig::Gpu>& gpus = found.gpus;
+  check_bus(gpus, mig::pci_gpus(host.files), findings);
+  check_mode(context, gpus, findings);
+  std::vector<mig::Wanted> wanted;
+  if (rules) {
+    auto selected = mig::select(*rules, gpus);
+    if (selected) {
+      wanted = std::move(*selected);
+    } else {
+      findings.fail(subject, "layout", selected.error().what, selected.error().cure);
+    }
+  }
+  mig::Seen seen;
+  if (std::any_of(gpus.begin(), gpus.end(), [](const mig::Gpu& gpu) { return gpu.current == mig::Mode::enabled; })) {
+    auto looked = smi.seen();
+    if (!looked) {
+      findings.fail(subject, "instances", looked.error().what, looked.error().cure);
+      return base::ok();
+    }
+    seen = std::move(*looked);
+    check_instances(gpus, seen, wanted, findings);
+    check_caps(context, gpus, seen, findings);
+  } else {
+    findings.skip(subject, "instances", "MIG is on on no GPU");
+  }
+  if (!wanted.empty()) {
+    check_layout(smi, wanted, seen, findings);
+  } else if (!rules) {
+    findings.skip(subject, "layout", "no layout to compare with: give --layout");
+  }
+  check_fabric_manager(context, findings);
+  check_slurm(context, devices_of(gpus, seen), findings);
+  check_slurmd_log(context, findings);
+  return base::ok();
+}
+
+}  // namespace commands
