@@ -87,6 +87,16 @@ class Result:
         return self.out
 
 
+@dataclasses.dataclass
+class Seen:
+    """What the tasks of one job saw."""
+    rc: int
+    err: str
+    job: str = ""
+    nodes: list = dataclasses.field(default_factory=list)
+    lists: dict = dataclasses.field(default_factory=dict)
+
+
 class Node:
     """One machine: its own root, /dev, /run, network and process ids."""
 
@@ -121,6 +131,9 @@ class Node:
         os.chown(up / "var/log/munge", munge.st_uid, munge.st_gid)
         write(up / "etc/hostname", self.name + "\n")
         write(up / "etc/hosts", self.cluster.hosts())
+        # Names come from /etc/hosts alone: a name that is not there is unknown at once, not after the resolver's limit.
+        write(up / "etc/resolv.conf", "")
+        write(up / "etc/nsswitch.conf", "passwd: files\ngroup: files\nhosts: files\n")
 
     def boot(self):
         self.boots += 1
@@ -205,6 +218,11 @@ class Node:
         if done.returncode != 0:
             raise RigError(f"{self.name}: ip: {done.stderr}")
 
+    def knows(self, *lines):
+        """Adds lines to the node's /etc/hosts, until the next test."""
+        with open(self.path("/etc/hosts"), "a", encoding="ascii") as hosts:
+            hosts.writelines(line + "\n" for line in lines)
+
     # -- its files ------------------------------------------------------------------------------------------------------
 
     def path(self, path):
@@ -285,6 +303,11 @@ class GpuNode(Node):
 
     def slurmd_log(self):
         return self.read("/var/log/slurmd.log")
+
+    def processes(self):
+        """The command lines of what runs on the node beyond what runs on every node of the rig."""
+        own = re.compile(r"node_init\.py|/munged|/slurmd |ps -eo args|^COMMAND")
+        return "\n".join(line for line in self.run("ps", "-eo", "args").out.splitlines() if not own.search(line))
 
     def forget(self):
         """Back to a node on which no prolog has run: list, logs, knobs."""
@@ -495,9 +518,40 @@ class Cluster:
     def output(self, job_id):
         return (self.shared / f"out/{job_id}.out").read_text(errors="replace")
 
+    def look(self, *options, limit=90.0):
+        """Runs a job by srun whose tasks keep what they see of IMEX: the node list, and whether the daemon is there."""
+        script = ('cp /etc/nvidia-imex/nodes_config.cfg "/rig/out/$SLURM_JOB_ID.$SLURMD_NODENAME.list"; '
+                  'echo "$SLURM_JOB_ID $SLURM_JOB_NODELIST"')
+        done = self.srun(*options, "sh", "-c", script, limit=limit)
+        seen = Seen(done.rc, done.err)
+        for line in done.out.splitlines():
+            seen.job, nodelist = line.split()
+            seen.nodes = expand(nodelist)
+        for node in seen.nodes:
+            path = self.shared / f"out/{seen.job}.{node}.list"
+            seen.lists[node] = path.read_text() if path.exists() else None
+        return seen
+
+    def expected_list(self, node, nodes):
+        """The node list that `node` has to get for a job on `nodes`: its own block's addresses in node-list order."""
+        block = next((expand(b) for b in (self.blocks or {}).values() if node in expand(b)), nodes)
+        return "".join(self.nodes[n].address + "\n" for n in nodes if n in block)
+
     def cancel_all(self):
         self.ctl.run("scancel", "-u", "root", "--state=PENDING")
         self.ctl.run("scancel", "-u", "root")
+
+    def describe(self):
+        """All that helps to understand a failure."""
+        told = [f"Slurm {self.version}: {self.states()}", self.ctl.run("squeue", "-o", "%i %T %r %N").out]
+        for name, node in self.nodes.items():
+            for title, text in (("systemctl", "\n".join(" ".join(c) for c in node.calls())), ("starts", str(node.starts())),
+                                ("node list", node.node_list()), ("prolog log", node.log()), ("slurmd", node.slurmd_log()),
+                                ("processes", node.processes())):
+                if text.strip() not in ("", "[]", self.untouched.strip()):
+                    told.append(f"--- {name}: {title}\n{text.rstrip()[-3000:]}")
+        told.append("--- ctl: slurmctld\n" + self.ctl.read("/var/log/slurmctld.log")[-6000:])
+        return "\n".join(told)
 
     def clean(self):
         """Between two tests: no job, every node idle and as new."""
@@ -515,11 +569,17 @@ class Cluster:
         until(lambda: f"every node to be idle: {self.states()}", free, 40)
         for node in self.nodes.values():
             node.forget()
+        for machine in self.machines():
+            machine.path("/etc/hosts").write_text(self.hosts())
 
 
 def expand(hostlist):
-    """node[1-3] -> node1, node2, node3 (the only form that the rig itself writes)."""
-    found = re.fullmatch(r"(\D+)\[(\d+)-(\d+)\]", hostlist)
-    if not found:
-        return hostlist.split(",")
-    return [f"{found[1]}{i}" for i in range(int(found[2]), int(found[3]) + 1)]
+    """node[1-3,5] or node1,node2 -> names, in order."""
+    names = []
+    for prefix, ranges, plain in re.findall(r"([^,\[]+)\[([^\]]+)\]|([^,\[]+)", hostlist):
+        if plain:
+            names.append(plain)
+        for part in ranges.split(",") if ranges else []:
+            low, _, high = part.partition("-")
+            names += [f"{prefix}{i:0{len(low)}}" for i in range(int(low), int(high or low) + 1)]
+    return names

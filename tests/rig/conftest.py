@@ -1,0 +1,96 @@
+"""The clusters of the rig tests: one for each Slurm version, made once, as new for each test."""
+import os
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+import rig  # noqa: E402
+
+BLOCKS = {"b1": "node[1-3]", "b2": "node[4-6]"}
+skipped = {}
+
+
+def pytest_configure():
+    # A run that is told to stop takes its clusters with it, also where a shell started it with SIGINT ignored.
+    for sig in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(sig, signal.default_int_handler)
+
+
+def binary():
+    path = Path(os.environ.get("GPU_PROLOG", rig.PROJECT / "dist/x86_64/gpu-prolog"))
+    if not path.is_file():
+        pytest.fail(f"no program to test at {path}: run scripts/build, or name one in GPU_PROLOG", pytrace=False)
+    return path
+
+
+class Clusters:
+    """Makes a version's cluster when it is first asked for, and anew when a test left it in a state that cannot be cleaned."""
+
+    def __init__(self, version, **options):
+        self.version = version
+        self.options = options
+        self.cluster = None
+        self.root = None
+
+    def get(self):
+        if self.root is None:
+            try:
+                self.root = rig.slurm_root(self.version)
+            except rig.NoSuite as reason:
+                skipped[self.version] = str(reason)
+                pytest.skip(f"SKIPPED, NOT PASSED: {reason}")
+        if self.cluster is not None:
+            try:
+                self.cluster.clean()
+                return self.cluster
+            except (rig.RigError, OSError):
+                self.close()
+        self.cluster = rig.Cluster(self.root, binary(), nodes=6, blocks=BLOCKS, **self.options)
+        try:
+            self.cluster.up()
+        except BaseException:
+            self.close()
+            raise
+        return self.cluster
+
+    def close(self):
+        cluster, self.cluster = self.cluster, None
+        if cluster is not None:
+            cluster.down()
+
+
+@pytest.fixture(scope="session", params=["24.11", "26.05"])
+def clusters(request):
+    if os.geteuid() != 0:
+        pytest.fail("the rig needs root: it makes namespaces, mounts and device nodes", pytrace=False)
+    made = Clusters(request.param)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def cluster(clusters):
+    """Six idle nodes in two blocks of three, on which no prolog has run yet."""
+    return clusters.get()
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item, call):
+    """A failed test tells what its nodes know: their logs are gone with the cluster."""
+    outcome = yield
+    report = outcome.get_result()
+    if report.when == "call" and report.failed and "cluster" in getattr(item, "funcargs", {}):
+        cluster = item.funcargs["cluster"]
+        try:
+            report.sections.append(("cluster", cluster.describe()))
+        except Exception as error:  # a broken cluster must not hide the failure itself
+            report.sections.append(("cluster", f"cannot be described: {error}"))
+
+
+def pytest_terminal_summary(terminalreporter):
+    for version, reason in skipped.items():
+        terminalreporter.write_sep("!", f"SKIPPED: nothing was tried on Slurm {version}", red=True, bold=True)
+        terminalreporter.write_line(reason)

@@ -1,0 +1,111 @@
+"""Where the addresses come from when Slurm's first answer is of no use, and words in node records that only look like one."""
+import pytest
+
+import rig
+
+NAMES = ["node1", "node2", "node3"]
+
+
+def started_with(cluster, names, expected):
+    rig.until(lambda: f"one start with the list of the job: {({n: cluster[n].starts() for n in names})}",
+              lambda: all(cluster[n].starts() == [expected] for n in names), 60)
+
+
+def hold(cluster):
+    """Prologs wait before they ask Slurm for addresses."""
+    for node in cluster.nodes.values():
+        node.knob("hold-is-enabled")
+
+
+def held(cluster, names):
+    rig.until(f"prologs to wait on {names}", lambda: all(["is-enabled"] in [c[:1] for c in cluster[n].calls()] for n in names), 20)
+
+
+def start_while(cluster, names=NAMES, **updates):
+    """Starts a job and, while its prologs wait, updates node records: {"node3": ["NodeAddr=x"]}. Slurm itself knew the right
+    address when it sent the job out, as it does when a record goes bad between two jobs."""
+    hold(cluster)
+    job = cluster.sbatch(f"-N{len(names)}", "--exclusive", "-w", ",".join(names), wrap="true")
+    held(cluster, names)
+    for name, words in updates.items():
+        cluster.scontrol("update", f"NodeName={name}", *words).check()
+    for node in cluster.nodes.values():
+        node.unknob("hold-is-enabled")
+    return job
+
+
+@pytest.fixture(autouse=True)
+def records_as_before(cluster):
+    yield
+
+    def restored():
+        return all(cluster.scontrol("update", f"NodeName={name}", f"NodeAddr={node.address}", "Comment=", "Extra=").rc == 0
+                   for name, node in cluster.nodes.items())
+    rig.until("the controller to take the addresses back", restored, 90)
+
+
+def test_a_name_for_which_the_controller_has_no_address_is_resolved_on_the_nodes(cluster):
+    cluster.ctl.knows("0.0.0.0 third")
+    for name in NAMES:
+        cluster[name].knows("127.0.1.1 third", f"{cluster['node3'].address} third")
+    start_while(cluster, node3=["NodeAddr=third"])
+    started_with(cluster, NAMES, cluster.expected_list("node1", NAMES))
+    assert cluster.drained() == {}
+
+
+def test_addresses_in_comments_reasons_and_extras_are_never_taken(cluster):
+    # getaddrs is of no use here, so that the records themselves have to be read.
+    cluster.ctl.knows("0.0.0.0 third")
+    for name in NAMES:
+        cluster[name].knows(f"{cluster['node3'].address} third")
+    awkward = ["Comment=c NodeAddr=8.8.8.8 NodeName=node9 NodeAddr=8.8.4.4", "Extra={\"a\": \" NodeAddr=9.9.9.9\"}",
+               "Reason=r NodeAddr=7.7.7.7 OS=x NodeAddr=7.7.7.8"]
+    start_while(cluster, node1=awkward, node2=awkward, node3=["NodeAddr=third", *awkward])
+    started_with(cluster, NAMES, cluster.expected_list("node1", NAMES))
+    assert cluster.drained() == {}
+
+
+def test_an_unresolvable_name_that_empties_getaddrs_is_resolved_on_the_nodes_all_the_same(cluster):
+    # A controller that cannot resolve a name tries for 10 s and answers nobody meanwhile: with two nodes that ask, the
+    # second of them waits for both.
+    names = ["node1", "node2"]
+    for name in names:
+        cluster[name].knows(f"{cluster['node2'].address} second")
+    start_while(cluster, names, node2=["NodeAddr=second"])
+    started_with(cluster, names, cluster.expected_list("node1", names))
+    cluster.ctl.knows(f"{cluster['node2'].address} second")
+    assert cluster.drained() == {}
+
+
+def one_drain(cluster, job, names):
+    """The first node of the list drains, the others go back to service, and each log names the node at fault."""
+    rig.until(lambda: f"a drained node: {cluster.states()}", cluster.drained, 60)
+    for name, node in cluster.nodes.items():
+        rig.until(f"the address of {name} to be taken back",
+                  lambda: cluster.scontrol("update", f"NodeName={name}", f"NodeAddr={node.address}").rc == 0, 90)
+    cluster.wait_job(job, "PENDING")
+    cluster.wait_idle(*(n for n in cluster.nodes if n != names[0]), limit=90)
+    assert cluster.drained() == {names[0]: "Prolog error"}
+    for name in names:
+        assert cluster[name].starts() == []
+        assert cluster[name].node_list() == cluster.untouched
+        assert any("[ERROR]" in line and names[-1] in line for line in cluster[name].log().splitlines())
+    assert names[-1] in cluster[names[0]].slurmd_log()
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1", "10.88.0.2", "0.0.0.0"], ids=["loopback", "duplicate", "unspecified"])
+def test_a_bad_address_that_all_nodes_see_alike_drains_one_node(cluster, address):
+    one_drain(cluster, start_while(cluster, node3=[f"NodeAddr={address}"]), NAMES)
+
+
+def test_a_name_that_nobody_can_resolve_drains_one_node(cluster):
+    names = ["node1", "node2"]
+    one_drain(cluster, start_while(cluster, names, node2=["NodeAddr=nosuch"]), names)
+
+
+def test_addresses_given_as_names_are_resolved_by_the_controller(cluster):
+    # 24.11 resolves a name once and keeps the answer; the nodes do not know this name at all.
+    cluster.ctl.knows(f"{cluster['node2'].address} second.example")
+    start_while(cluster, node2=["NodeAddr=second.example"])
+    started_with(cluster, NAMES, cluster.expected_list("node1", NAMES))
+    assert cluster.drained() == {}
