@@ -169,6 +169,7 @@ TEST_CASE("show topology: what are no block lines is an error") {
       {"BlockName=b1 Nodes=$(id)\n", "cannot be part"},
       {"BlockName=b1 Nodes=n1 Nodes=n2\n", "two lists"},
       {"BlockName=b1 Nodes=n[0-999999999]\n", "more than"},
+      {"BlockName=b1 Nodes=n[1-60000]\nBlockName=b2 Nodes=m[1-60000]\n", "more than 5536 nodes"},
       {" BlockName=b1 Nodes=n1\nhello\n", "begins with 'hello'"},
       {"slurm_load_topo error: Unable to contact slurm controller (connect failure)\n", "begins with"},
       {"BlockName=b1 Nodes=n1\n\x1b[31mX\n", "\\x1b"},

@@ -83,6 +83,8 @@ TEST_CASE("what is no node list is refused, on every node alike") {
 
 TEST_CASE("the refusal says what is wrong") {
   CHECK(expand_hostlist("a[1-3", limit).error().what == "the node list 'a[1-3' cannot be used: a '[' has no ']'");
+  CHECK(expand_hostlist("a[[1-2]]", limit).error().what ==
+        "the node list 'a[[1-2]]' cannot be used: brackets stand within brackets");
   CHECK(expand_hostlist("a$b", limit).error().what == "the node list 'a$b' cannot be used: '$' cannot be part of a node name");
   CHECK(expand_hostlist("n[1-19]", 18).error().what ==
         "the node list 'n[1-19]' cannot be used: it names more than 18 nodes");
@@ -90,7 +92,9 @@ TEST_CASE("the refusal says what is wrong") {
 
 TEST_CASE("a list of a thousand million hosts is refused before any of them is made") {
   for (const char* bad : {"a[0-999999999]", "a[1-1000]b[1-1000]c[1-1000]", "a[0-65536]", "a[0-65535],b",
-                          "a[1-999999999999999999]", "a[1-60000]b[1-60000]", "a[1-65536,1-65536]"}) {
+                          "a[1-999999999999999999]", "a[1-60000]b[1-60000]", "a[1-65536,1-65536]",
+                          // 2^64 hosts: a count that wraps around to 0
+                          "a[0-65535][0-65535][0-65535][0-65535]"}) {
     CAPTURE(bad);
     const auto nodes = expand_hostlist(bad, limit);
     REQUIRE_FALSE(nodes);

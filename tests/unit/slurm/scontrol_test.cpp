@@ -140,6 +140,7 @@ TEST_CASE("show node: user text cannot forge an address") {
       "Node is fine, trouble was not found\n"
       "NodeName=n2 NodeAddr=10.0.0.2 Extra={\"a\":\n\"NodeAddr=7.7.7.7\"}\n";
   CHECK(show(parse_show_node(comment, {"n1", "n2"})) == "n1=10.0.0.1 n2=10.0.0.2 ");
+  CHECK(show(parse_show_node("NodeName=n1 NodeAddr=10.0.0.1 NodeAddr=9.9.9.9 x\n", {"n1"})) == "n1=10.0.0.1 ");
   // A comment that holds a whole record makes the answer unusable, it does not win.
   check_source_error(parse_show_node("NodeName=n1 NodeAddr=10.0.0.1 Comment=x\nNodeName=n2 NodeAddr=8.8.8.8\n"
                                      "NodeName=n2 NodeAddr=10.0.0.2\n",
