@@ -390,13 +390,16 @@ class Node:
         if not os.path.exists(path):
             shutil.copy("/bin/sleep", path)
         device = device or "/dev/nvidia%d" % self.gpu(index)["minor"]
-        p = self.enter(["/bin/sh", "-c", 'exec 9<>%s; exec /usr/sbin/%s 100000' % (device, name)], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        p = self.enter(["/bin/sh", "-c", 'exec 9<>"$1"; exec "$2" 100000', "sh", device, "/usr/sbin/" + name], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         self.children.append(p)
         deadline = time.monotonic() + 10
         while True:
             pid = self.inner(p)
-            if pid and os.readlink("/proc/%d/exe" % pid).endswith("/" + name):
-                break
+            try:
+                if pid and os.readlink("/proc/%d/exe" % pid).endswith("/" + name):
+                    break
+            except OSError:
+                pass
             assert time.monotonic() < deadline
             time.sleep(0.01)
         inside = self.inside_pid(pid)

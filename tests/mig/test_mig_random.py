@@ -164,10 +164,10 @@ def test_a_mode_that_is_an_unknown_word_is_an_error_and_not_disabled(make_node):
 
 def test_names_cannot_forge_lines_or_send_escape_codes(make_node):
     node = make_node("H200")
-    node.hold_gpu(0, "evil\x1b[31m\n2026-01-01T00:00:00.000 [ERROR] forged")
+    node.hold_gpu(0, "evil\x1b[31m\n2026 [ERROR] forged")
     r = node.mig_setup("--layout", MIX_WORDS)
     assert r.code == 5, r
     log = node.get("/var/log/gpu-prolog-mig.log") or ""
     for text in (r.err, r.out, log):
         assert "\x1b" not in text
-        assert not re.search(r"(?m)^2026-01-01T00:00:00.000 \[ERROR\] forged", text)
+        assert not re.search(r"(?m)^2026 \[ERROR\] forged", text)
