@@ -165,7 +165,7 @@ Result<Place> open_place(const Root& root, const std::string& path, const std::s
   return place;
 }
 
-// --- temporary names ------------------------------------------------------------------------------------------------
+// --- temporary names
 
 constexpr std::size_t random_digits = 16;
 
@@ -248,7 +248,6 @@ class TemporaryName {
 };
 
 // --- the steps of replace()
-// -------------------------------------------------------------------------------------------
 
 // An empty file with a temporary name. Its lock tells remove_stale() of another run that this one lives. In the instant
 // before it is taken that run may have taken the file for a left-over: then that run holds the lock or the name is gone

@@ -31,7 +31,7 @@ constexpr milliseconds longest_poll{5};       // where there is no pidfd (qemu's
 constexpr milliseconds group_end_wait{250};   // for the killed rest of the group to be gone
 constexpr std::size_t drain_cap = 1U << 20U;  // most that is read after the child's end: the largest usual pipe
 
-// --- the child's side, between fork and exec: system calls only ----------------------------------------------------
+// --- the child's side, between fork and exec: system calls only
 
 struct ChildPlan {
   const char* program;
@@ -83,7 +83,7 @@ void close_from(unsigned lowest) {
   _exit(127);
 }
 
-// --- the parent's side ---------------------------------------------------------------------------------------------
+// --- the parent's side
 
 // Above the slots that the child fills, so that its dup2 calls never overwrite what they still need.
 int lifted(int number) {

@@ -76,7 +76,6 @@ int in_child(const std::function<int()>& body) {
 }  // namespace
 
 // --- reading
-// ----------------------------------------------------------------------------------------------------------
 
 TEST_CASE("a file is read whole up to the limit and not beyond") {
   const TemporaryFolder folder;
@@ -180,8 +179,23 @@ TEST_CASE("local file systems are not taken for network file systems") {
   CHECK_FALSE(files.on_network_file_system("/proc/self/stat").value());
 }
 
+TEST_CASE("a file on a FUSE mount is told as one that several nodes may share, and a dead daemon does not hold us") {
+  const TemporaryFolder folder;
+  RealFiles files{Root()};
+  std::filesystem::create_directory(folder / "shared");
+  // Nobody answers on this descriptor. The kernel tells the type alone, since the mount is said to be another user's.
+  const host::Descriptor daemon(open("/dev/fuse", O_RDWR | O_CLOEXEC));
+  const std::string options = "fd=" + std::to_string(daemon.get()) + ",rootmode=40000,user_id=1234,group_id=1234";
+  if (!daemon || mount("fuse", (folder / "shared").c_str(), "fuse", 0, options.c_str()) != 0) {
+    SKIP("needs root and /dev/fuse");
+  }
+  const auto answer = files.on_network_file_system(folder / "shared/nodes_config.cfg");
+  umount2((folder / "shared").c_str(), MNT_DETACH);
+  REQUIRE(answer);
+  CHECK(*answer);
+}
+
 // --- replace
-// ----------------------------------------------------------------------------------------------------------
 
 TEST_CASE("a file is made and replaced with exactly the content and mode, whatever the umask") {
   const TemporaryFolder folder;
@@ -404,7 +418,6 @@ TEST_CASE("several runs that replace one file at the same time all succeed") {
 }
 
 // --- folders, devices, names
-// --------------------------------------------------------------------------------------------
 
 TEST_CASE("a folder gets exactly its mode whatever the umask, also one that is there") {
   const TemporaryFolder folder;
@@ -520,7 +533,6 @@ TEST_CASE("removing works for files and links, is content with nothing there and
 }
 
 // --- under a root
-// -------------------------------------------------------------------------------------------------------
 
 TEST_CASE("under a root every path stays inside, absolute links and dots included") {
   const TemporaryFolder folder;

@@ -362,6 +362,7 @@ TEST_CASE("a child dies with us when we are killed") {
   kill(we, SIGKILL);
   waitpid(we, nullptr, 0);
   CHECK(gone_within(child, 10s));
+  kill(child, SIGKILL);
   waitpid(child, nullptr, 0);  // an orphan of ours
 }
 
