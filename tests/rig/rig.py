@@ -310,8 +310,9 @@ class GpuNode(Node):
         return "\n".join(line for line in self.run("ps", "-eo", "args").out.splitlines() if not own.search(line))
 
     def forget(self):
-        """Back to a node on which no prolog has run: list, logs, knobs."""
+        """Back to a node on which no prolog has run: list, channel, logs, knobs. Only what the last epilog knows stays."""
         self.unknob_all()
+        shutil.rmtree(self.path("/dev/nvidia-caps-imex-channels"), ignore_errors=True)
         for name in ("systemctl.calls", "imex.starts", "nvidia-imex-prolog.log"):
             self.path(f"/var/log/{name}").unlink(missing_ok=True)
         self.path(NODE_LIST).write_text(self.cluster.untouched)
