@@ -63,7 +63,9 @@ class Node:
         self.faults = {}
         self.pid = None
         self.process = None
-        self.unit = ("inactive", 0.0)
+        self.unit = ("inactive", 0.0)  # what systemd says of nvidia-imex, since when
+        self.history = []              # all of that
+        self.crashed = False
         self.input = b""
 
     def path(self, inside):
@@ -255,6 +257,7 @@ class Lab:
                 run.end, run.code = float(words[2]), int(words[3])
             elif words[0] == "unit":
                 node.unit = (words[2], float(words[1]))
+                node.history.append((float(words[1]), words[2]))
             elif words[0] == "crashed":
                 node.crashed = True
             else:
@@ -277,10 +280,12 @@ class Lab:
         self.wait(runs, limit)
         return runs
 
-    def crash(self, node):
+    def crash(self, node, delay=None):
+        """The node loses power: now, or after `delay` seconds (then this does not wait)."""
         node.crashed = False
-        node.send("crash")
-        self.pump(lambda: node.crashed, 10, f"crash of {node.name}")
+        node.send("crash", f"{delay or 0:.6f}")
+        if delay is None:
+            self.pump(lambda: node.crashed, 10, f"crash of {node.name}")
 
     def idle(self, nodes=None):
         """No daemon, no list: as after an epilog, or as a node comes up."""
@@ -380,7 +385,9 @@ class Traces:
                     daemon["cells"][words[2]] = (words[3], words[4])
                 elif words[0] == "EXIT":
                     daemon = None
-            if daemon is not None:
+            # A killed daemon writes no EXIT; systemd saw it go.
+            gone = [when for when, active in node.history if when <= moment and active in ("inactive", "failed")]
+            if daemon is not None and not (gone and gone[-1] > daemon["since"]):
                 state[node.name] = daemon
         return state
 

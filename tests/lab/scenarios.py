@@ -5,10 +5,7 @@ prologs begin 0 to 20 s apart. Healthy starts must end connected; in a start wit
 """
 
 import dataclasses
-import os
 import random
-import threading
-import time
 
 from lab import NODE_LIST, Lab, Measure, Subject
 
@@ -89,20 +86,18 @@ class Player:
         lab = self.lab
         nodes = some_nodes(rng, lab)
         self._before(scenario, rng, nodes)
-        undo = lambda: None
-        culprit = None
-        crash = None
+        self._options(scenario)
+        delays = skews(rng, len(nodes))
+        undo, culprit = None, None
         if scenario in FAULTS:
             culprit = rng.choice(nodes)
-            undo, crash = self._break(scenario, rng, culprit, nodes)
+            undo = self._break(scenario, rng, culprit, delays[nodes.index(culprit)])
         self.job += 1
-        delays = skews(rng, len(nodes))
-        if crash is not None:
-            crash()
         try:
             start = lab.start_job(self.subject, self.job, nodes, delays)
         finally:
-            undo()
+            if undo is not None:
+                undo()
         measure = start.measure()
         outcome = Outcome(scenario, len(nodes), seed, measure, culprit.name if culprit else None, measure.failed)
         outcome.outputs = {run.node.name: f"exit {run.code}\n{run.output()}{run.node.text('/var/log/nvidia-imex-prolog.log')[-3000:]}"
@@ -134,9 +129,15 @@ class Player:
             lab.idle()
         lab.rest(rng.uniform(0, 2))
 
-    def _break(self, scenario, rng, culprit, nodes):
+    def _options(self, scenario):
+        """Where no start can end connected there is no use in waiting long for it."""
+        text = options(self.lab.scale, max(40 * self.lab.scale, 2) if scenario in FAULTS else 30)
+        for node in self.lab.nodes:
+            node.path("/etc/gpu-prolog.toml").write_text(text)
+
+    def _break(self, scenario, rng, culprit, delay):
+        """Arranges the fault; returns what undoes it after the start, or nothing."""
         lab = self.lab
-        nothing = (lambda: None)
         if scenario == "daemon dies":
             culprit.set_faults(die_after=rng.uniform(1.5, 12))
         elif scenario == "daemon never starts":
@@ -150,17 +151,17 @@ class Player:
             channel = culprit.path("/dev/nvidia-caps-imex-channels/channel0")
             if channel.exists():
                 channel.unlink()
-            return (lambda: table.write_text(good)), None
+            return lambda: table.write_text(good)
         elif scenario == "node crashes":
-            after = rng.uniform(0.5, 15) * lab.scale
-            return nothing, lambda: threading.Timer(after, lambda: culprit.send("crash")).start()
+            lab.crash(culprit, delay * lab.scale + rng.uniform(0.005, 0.06))  # while its prolog is at work
+            return None
         elif scenario == "unknown peer":
             # The controller knows one node of the job by a placeholder only: every node of the block sees that.
             kept = {node: node.text("/etc/slurm/lab-nodes") for node in lab.nodes}
             for node in lab.nodes:
                 node.path("/etc/slurm/lab-nodes").write_text(kept[node].replace(f"{culprit.name} {culprit.address}\n", f"{culprit.name} 0.0.0.0\n"))
-            return (lambda: [node.path("/etc/slurm/lab-nodes").write_text(text) for node, text in kept.items()]), None
-        return (lambda: culprit.set_faults()), None
+            return lambda: [node.path("/etc/slurm/lab-nodes").write_text(text) for node, text in kept.items()]
+        return culprit.set_faults
 
 
 def plan(count, seed, faults=True):
@@ -174,11 +175,9 @@ def plan(count, seed, faults=True):
     return [(kind, seed * 1_000_003 + i) for i, kind in enumerate(kinds)]
 
 
-def options(scale):
-    """gpu-prolog.toml of the nodes: the default times, scaled as the daemons' are. Polling is not scaled."""
-    def time_of(seconds):
-        return f'"{max(seconds * scale, 0.05):.3f}s"'
-    return "[imex-prolog]\n" + f"settle = {time_of(3)}\n" + f"domain-timeout = {time_of(90)}\n"
+def options(scale, domain_timeout):
+    """gpu-prolog.toml of the nodes: settle scaled as the daemons' times are. Polling and jitter are not scaled, so the wait is not either."""
+    return f'[imex-prolog]\nsettle = "{max(3 * scale, 0.05):.3f}s"\ndomain-timeout = "{domain_timeout:.3f}s"\n'
 
 
 def ours(program):
@@ -192,7 +191,7 @@ def published(script):
 def run(subject, programs, blocks, starts, scale, say=lambda outcome: None):
     """Plays the starts one after another on one lab."""
     outcomes = []
-    with Lab(blocks=blocks, scale=scale, programs=programs, options=options(scale)) as lab:
+    with Lab(blocks=blocks, scale=scale, programs=programs) as lab:
         player = Player(lab, subject)
         for scenario, seed in starts:
             outcome = player.play(scenario, seed)

@@ -175,8 +175,8 @@ def test_the_traces_say_the_same_as_nvidia_imex_ctl(two):
     report = json.loads(two.nodes[0].execute("nvidia-imex-ctl", "-N", "-j").stdout)
     assert report["status"] == "UP"
     two.nodes[1].execute("systemctl", "kill", "--signal=KILL", "nvidia-imex")
-    two.pump(lambda: not connected(Traces(two.nodes).at(time.monotonic()), two.nodes), 5, "the traces show the loss")
-    assert matrix(Traces(two.nodes).at(time.monotonic()), two.nodes)[0] == ["C", "R"]
+    two.pump(lambda: matrix(Traces(two.nodes).at(time.monotonic()), two.nodes) == [["C", "R"], [".", "."]], 5, "the traces show the loss")
+    assert not connected(Traces(two.nodes).at(time.monotonic()), two.nodes)
 
 
 def test_connected_needs_the_present_daemon_of_the_peer_not_the_one_before(two):
@@ -207,6 +207,14 @@ def test_a_failed_prolog_is_told_with_its_code_and_output(two):
     start = two.start_job(bad, 3, two.nodes, skews=[0, 0])
     assert start.codes() == [5, 5] and start.failed() == ["ultra-1", "ultra-2"]
     assert start.runs[0].output() == "no luck\n"
+
+
+def test_a_crash_may_come_later_and_ends_what_has_not_begun(two):
+    a, b = two.nodes
+    late = two.launch(a, 30, "/usr/bin/true")
+    two.crash(a, 0.1)
+    two.wait([late], 5)
+    assert late.code == 128 + 9 and a.crashed and not b.crashed
 
 
 def test_a_crash_ends_everything_on_the_node_and_nothing_elsewhere(two):

@@ -90,6 +90,7 @@ class Node {
 
  private:
   void command(const std::string& line);
+  void crash(double now);
   void start_due(double now);
   void reap();
   void tell_run(const char* what, const Run& run, double now, int code);
@@ -97,6 +98,7 @@ class Node {
   Manager manager_;
   Imds imds_;
   bool has_network_ = false;
+  double crash_at_ = 1e18;
   int log_in_ = -1, log_out_ = -1, children_ = -1;
   std::string input_;
   std::vector<Run> runs_;
@@ -139,19 +141,30 @@ void Node::command(const std::string& line) {
     for (const auto& run : runs_) {
       if (run.id == words[1] && run.pid > 0) kill(-run.pid, SIGKILL);
     }
-  } else if (words.size() == 1 && words[0] == "crash") {
-    // Power off and on: every process gone at once, /run empty, the unit not started.
-    runs_.erase(std::remove_if(runs_.begin(), runs_.end(), [](const Run& run) { return run.pid == 0; }), runs_.end());
-    kill(-1, SIGKILL);
-    manager_.forget();
-    std::error_code ignored;
-    std::filesystem::remove_all("/run/nvidia-imex", ignored);
-    std::filesystem::remove_all("/run/gpu-prolog", ignored);
-    std::filesystem::remove_all("/dev/nvidia-caps-imex-channels", ignored);
-    tell("crashed");
+  } else if (words.size() == 2 && words[0] == "crash") {
+    crash_at_ = monotonic_now() + std::atof(words[1].c_str());
   } else {
     tell("unknown\t" + line);
   }
+}
+
+/// Power off and on: every process gone at once, /run and /dev as after a boot, the unit not started.
+void Node::crash(double now) {
+  crash_at_ = 1e18;
+  for (const auto& run : runs_) {
+    if (run.pid == 0) {
+      tell_run("begin", run, now, 0);
+      tell_run("end", run, now, 128 + SIGKILL);
+    }
+  }
+  runs_.erase(std::remove_if(runs_.begin(), runs_.end(), [](const Run& run) { return run.pid == 0; }), runs_.end());
+  kill(-1, SIGKILL);
+  manager_.forget();
+  std::error_code ignored;
+  for (const char* place : {"/run/nvidia-imex", "/run/gpu-prolog", "/dev/nvidia-caps-imex-channels"}) {
+    std::filesystem::remove_all(place, ignored);
+  }
+  tell("crashed");
 }
 
 void Node::start_due(double now) {
@@ -180,9 +193,10 @@ void Node::reap() {
 int Node::loop() {
   for (;;) {
     double now = monotonic_now();
+    if (now >= crash_at_) crash(now);
     start_due(now);
     manager_.tick(now);
-    double wake = manager_.next(now);
+    double wake = std::min(manager_.next(now), crash_at_);
     for (const auto& run : runs_) {
       if (run.pid == 0) wake = std::min(wake, run.at);
     }
