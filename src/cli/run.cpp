@@ -197,6 +197,7 @@ int run(const std::string& argv0, const std::vector<std::string>& arguments) {
     const bool judges_itself = words->command == CommandWord::imex_prolog || words->command == CommandWord::imex_epilog;
     if (!judges_itself) return refuse(*config_error);
   }
+  if (options.json) options.mig_setup.print = commands::MigPrint::json;
   host::Plan plan;
   host::DryFiles dry_files(real_files, plan);
   host::DryLocks dry_locks;
@@ -249,7 +250,7 @@ int run(const std::string& argv0, const std::vector<std::string>& arguments) {
   }
 
   // --- what people and machines are told -----------------------------------------------------------------
-  const bool has_own_json = words->command == CommandWord::validate || (words->command == CommandWord::mig_setup && !out.empty());
+  const bool has_own_json = (words->command == CommandWord::validate || words->command == CommandWord::mig_setup) && !out.empty();
   if (options.json && !has_own_json) {
     print(STDOUT_FILENO, flow::to_json(report) + "\n");
   } else if (options.dry_run && words->command != CommandWord::validate) {
@@ -257,7 +258,7 @@ int run(const std::string& argv0, const std::vector<std::string>& arguments) {
   } else {
     print(STDOUT_FILENO, out);
   }
-  if (report.exit_code != 0 && report.error && words->command != CommandWord::validate) {
+  if (report.exit_code != 0 && report.error) {
     const std::string job = report.job.empty() ? "" : "job " + base::printable(report.job, 40) + ": ";
     print(STDERR_FILENO, "gpu-prolog " + report.command + ": " + job + flow::one_line(*report.error) + "\n");
   }

@@ -246,7 +246,7 @@ void check_match(const std::string& check, const std::string& where, const std::
   if (!wrong.empty()) {
     findings.fail(subject, check, where + ": " + base::join(wrong, ", ") + (match.ignored.empty() ? "" : "; no entry for " + base::join(match.ignored, ", ")), cure);
   } else if (!match.ignored.empty()) {
-    findings.warn(subject, check, where + " has no entry for " + base::join(match.ignored, ", ") + ": Slurm ignores these devices", cure);
+    findings.fail(subject, check, where + " (" + mig::gres_text(configured) + ") has no room for " + base::join(match.ignored, ", ") + ": Slurm ignores these devices", cure);
   } else {
     findings.ok(subject, check, where + ": " + mig::gres_text(configured));
   }

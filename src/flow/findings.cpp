@@ -100,7 +100,8 @@ std::string to_json(const Findings& findings, bool strict) {
   using Json = nlohmann::ordered_json;
   Json checks = Json::array();
   for (const Finding& finding : findings.all()) {
-    checks.push_back({{"subject", finding.subject},
+    checks.push_back({{"name", finding.subject + " " + finding.check},
+                      {"subject", finding.subject},
                       {"check", finding.check},
                       {"result", show(finding.judgement)},
                       {"found", base::printable(finding.found, longest_text)},
