@@ -111,7 +111,7 @@ def show_steps(node, job):
         found = re.match(r"\d{4}-\d\d-\d\dT(\d\d:\d\d:\d\d\.\d{3}) \[(\w+)\] \[PID:\d+\] \[JOB:(\w*)\] (.*)", line)
         if found and found.group(3) == str(job) and not set(found.group(4)) <= {"-"}:
             text = f"  {found.group(1)}  {found.group(4)}"
-            text = text if len(text) <= WIDTH else text[:WIDTH - 3] + "..."
+            text = text if len(text) <= WIDTH or not sys.stdout.isatty() else text[:WIDTH - 3] + "..."
             print(text if found.group(2) == "INFO" else paint(text, "33"))
 
 

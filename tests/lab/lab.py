@@ -10,6 +10,7 @@ import os
 import pathlib
 import selectors
 import shutil
+import stat
 import subprocess
 import tempfile
 import time
@@ -96,6 +97,25 @@ class Node:
                               capture_output=True, text=True, timeout=limit, check=False)
 
 
+def openable_major(folder):
+    """A major whose minor 0 opens on this machine, to stand for the channel's driver (nothing is ever read or written); else 234, which
+    opens with ENXIO as a channel without its driver does."""
+    names = {"cpu/cpuid", "vcs"}
+    for line in pathlib.Path("/proc/devices").read_text().partition("Block devices:")[0].splitlines():
+        words = line.split()
+        if len(words) == 2 and words[1] in names:
+            probe = folder / "probe"
+            try:
+                os.mknod(probe, 0o600 | stat.S_IFCHR, os.makedev(int(words[0]), 0))
+                os.close(os.open(probe, os.O_RDWR))
+                return int(words[0])
+            except OSError:
+                continue
+            finally:
+                probe.unlink(missing_ok=True)
+    return 234
+
+
 class Lab:
     def __init__(self, blocks=(2,), scale=0.1, settings=None, programs=None, options="", folder=None):
         """`blocks`: nodes of each UltraServer. `programs`: {name: file}, put into /usr/bin of every node. `options`: gpu-prolog.toml."""
@@ -166,12 +186,13 @@ class Lab:
         return subprocess.Popen([str(tools.node_program()), *words], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=stderr, bufsize=0)
 
     def _start(self):
+        major = openable_major(self.folder)
         self.switch = self._popen("netns")
         switch_pid = self._holder(self.switch)
         for node in self.nodes:
             self._write_etc(node)
             (self.folder / "nodes" / node.name / "node.conf").write_text(
-                f"instance_type=p6e-gb200.36xlarge\nmajor=234\ndriver=570.172\ncgroup=gpu-prolog-lab.{os.getpid()}.{self.folder.name[-8:]}.{node.name}\n")
+                f"instance_type=p6e-gb200.36xlarge\nmajor={major}\ndriver=570.172\ncgroup=gpu-prolog-lab.{os.getpid()}.{self.folder.name[-8:]}.{node.name}\n")
             node.process = self._popen("node", str(self.folder / "nodes" / node.name))
         for node in self.nodes:
             node.pid = self._holder(node.process)
