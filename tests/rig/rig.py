@@ -458,11 +458,14 @@ class Cluster:
         write(self.shared / "etc/slurm.conf", "\n".join(lines) + "\n")
         write(self.shared / "etc/cgroup.conf", "CgroupPlugin=disabled\n")
 
-    def reconfigure(self, extra=""):
-        """slurm.conf with these lines on top of the cluster's own, in force everywhere."""
+    def restart_slurmd(self, node, extra=""):
+        """The node's slurmd again, with these slurm.conf lines on top of the cluster's own; other daemons keep what they read."""
         self.write_conf(extra)
-        self.scontrol("reconfigure").check()
-        self.wait_idle()
+        node.stop("slurmd")
+        before = node.slurmd_log().count(" slurmd started on ")
+        node.start_slurmd()
+        until(f"slurmd of {node.name} to start", lambda: node.slurmd_log().count(" slurmd started on ") > before, 20)
+        until(f"slurmd of {node.name} to be known", lambda: self.states()[node.name][0] in ("idle", "drained"), 20)
 
     # -- Slurm ----------------------------------------------------------------------------------------------------------
 
@@ -497,7 +500,7 @@ class Cluster:
 
     def job(self, job_id):
         """{"JobState": ..} of a job as scontrol shows it."""
-        said = self.scontrol("-o", "show", "job", str(job_id)).out
+        said = self.scontrol("-o", "show", "job", str(job_id)).out.replace("\n", " ")
         return dict(word.split("=", 1) for word in said.split() if "=" in word)
 
     def sbatch(self, *options, wrap=None, script=None):
@@ -515,6 +518,16 @@ class Cluster:
         def reached():
             return self.job(job_id).get("JobState") in states
         until(lambda: f"job {job_id} to be {' or '.join(states)}: {self.job(job_id)}", reached, limit)
+
+    def wait_process(self, node, words, limit=40.0):
+        """Waits until a process with these words runs on the node: a job counts as running before its tasks are there."""
+        until(lambda: f"{words!r} to run on {node.name}: {node.processes()}", lambda: words in node.processes(), limit)
+
+    def again(self, job_id):
+        """A requeued and held job runs once more now; Slurm itself would let it wait for two minutes."""
+        self.scontrol("update", f"JobId={job_id}", "StartTime=now").check()
+        self.scontrol("release", str(job_id)).check()
+        self.wait_job(job_id, "COMPLETED", limit=40)
 
     def output(self, job_id):
         return (self.shared / f"out/{job_id}.out").read_text(errors="replace")

@@ -1,5 +1,4 @@
 """Other jobs on a node are left alone, whatever Slurm says of the new one."""
-import rig
 
 
 def daemon(node):
@@ -25,7 +24,7 @@ def test_a_plain_job_beside_another_leaves_the_running_daemon_alone(cluster):
 def test_an_exclusive_job_over_a_suspended_one_leaves_its_domain_alone(cluster):
     node = cluster["node1"]
     first = cluster.sbatch("-N1", "--exclusive", "-w", "node1", wrap="exec sleep 300")
-    cluster.wait_job(first, "RUNNING")
+    cluster.wait_process(node, "sleep 300")
     pid, listed = daemon(node), node.node_list()
     assert int(pid) > 0 and listed == cluster.expected_list("node1", ["node1"])
     cluster.scontrol("suspend", str(first)).check()
@@ -41,8 +40,7 @@ def test_an_exclusive_job_over_a_suspended_one_leaves_its_domain_alone(cluster):
 def test_a_run_by_hand_on_a_node_with_a_job_changes_nothing(cluster):
     node = cluster["node1"]
     job = cluster.sbatch("-N1", "-n1", "-w", "node1", wrap="exec sleep 300")
-    cluster.wait_job(job, "RUNNING")
-    rig.until("the job's process", lambda: "sleep 300" in node.run("ps", "-eo", "args").out, 20)
+    cluster.wait_process(node, "sleep 300")
     by_hand = node.run("/rig/bin/gpu-prolog", "imex-prolog", limit=60,
                        env={"SLURM_JOB_ID": "999", "SLURM_JOB_NODELIST": "node1", "SLURMD_NODENAME": "node1",
                             "SLURM_JOB_OVERSUBSCRIBE": "NO"})

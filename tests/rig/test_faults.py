@@ -30,8 +30,8 @@ def whole(cluster, node, nodes):
 def works_again(cluster, job):
     """Back in service, the same job runs as if nothing had been."""
     cluster.resume()
-    cluster.scontrol("release", str(job)).check()
-    cluster.wait_job(job, "COMPLETED")
+    cluster.again(job)
+    cluster.wait_idle()
     assert cluster.drained() == {}
 
 
@@ -56,32 +56,33 @@ def test_a_service_that_does_not_start_drains_its_node_alone_and_says_why_in_one
     assert cluster["node2"].starts()[-1] == cluster.expected_list("node2", NAMES)
 
 
-@pytest.mark.parametrize("verb", ["is-enabled", "stop", "start"])
-def test_a_prolog_that_slurmd_kills_leaves_whole_files_and_the_next_run_repairs(cluster, verb):
-    # Its own limits end a prolog long before slurmd's do, so they are put above slurmd's here.
-    cluster.reconfigure("PrologEpilogTimeout=3")
+# What the prolog waits for when it is killed: its own limits end it long before slurmd's do, so they are put above slurmd's.
+@pytest.mark.parametrize("knob", ["hold-is-enabled", "hold-stop", "hold-start", "hang-start", "hold-imex-ctl"])
+def test_a_prolog_that_slurmd_kills_leaves_whole_files_and_the_next_run_repairs(cluster, knob):
+    node = cluster["node2"]
+    expected = cluster.expected_list("node2", ["node2"])
+    cluster.restart_slurmd(node, "PrologEpilogTimeout=3")
     try:
-        rig.write(cluster["node2"].path("/etc/gpu-prolog.toml"), '[imex-prolog]\ndeadline = "60s"\n')
-        cluster["node2"].knob(f"hold-{verb}")
-        job = cluster.sbatch(*JOB, wrap="true")
+        rig.write(node.path("/etc/gpu-prolog.toml"), '[imex-prolog]\ndeadline = "60s"\nready-timeout = "60s"\n')
+        node.knob(knob)
+        job = cluster.sbatch("-N1", "--exclusive", "-w", "node2", wrap="true")
         rig.until(lambda: f"a drained node: {cluster.states()}", cluster.drained, 40)
+        # The epilog that follows must not wait for ever behind what killed the prolog.
+        node.unknob_all()
         settled(cluster)
         assert cluster.drained() == {"node2": "Prolog error"}
-        for name in NAMES:
-            assert whole(cluster, cluster[name], NAMES)
+        assert whole(cluster, node, ["node2"])
         # Killed at once: nothing of it goes on behind slurmd's back.
-        assert "gpu-prolog" not in cluster["node2"].processes()
-        assert "systemctl" not in cluster["node2"].processes()
-        folder = cluster["node2"].path("/etc/nvidia-imex")
-        cluster["node2"].unknob_all()
-        cluster["node2"].path("/etc/gpu-prolog.toml").unlink()
-        cluster.reconfigure()
+        assert "gpu-prolog" not in node.processes()
+        node.path("/etc/gpu-prolog.toml").unlink()
+        cluster.restart_slurmd(node)
         works_again(cluster, job)
-        assert cluster["node2"].starts()[-1] == cluster.expected_list("node2", NAMES)
-        assert sorted(p.name for p in folder.iterdir()) == ["config.cfg", "nodes_config.cfg"]
+        assert node.starts()[-1] == expected
+        assert sorted(p.name for p in node.path("/etc/nvidia-imex").iterdir()) == ["config.cfg", "nodes_config.cfg"]
     finally:
-        cluster["node2"].path("/etc/gpu-prolog.toml").unlink(missing_ok=True)
-        cluster.reconfigure()
+        node.unknob_all()
+        node.path("/etc/gpu-prolog.toml").unlink(missing_ok=True)
+        cluster.restart_slurmd(node)
 
 
 def test_a_continuing_policy_keeps_a_node_in_service_whose_service_does_not_start(cluster):
