@@ -37,6 +37,7 @@ CHANNEL = CHANNEL_DIR + "/channel0"
 OLD_LIST = b"# the list of an earlier job\n10.99.0.1\n10.99.0.2\n"
 LOG_LINE = re.compile(r"^(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}) \[(INFO|WARN|ERROR)\] \[PID:(\d+)\] \[JOB:([^\]]*)\] (.*)$")
 SUPPORTED = "p6e-gb200.36xlarge"
+BY_TEST = "CALLED_BY_THE_TEST=1"
 # The wait for the peers' daemons costs seconds in every run; what is about it leaves this config file out (config=None).
 NO_DOMAIN_WAIT = '[imex-prolog]\nwait-domain = "off"\n'
 
@@ -295,7 +296,7 @@ class Imds:
 class Node:
     def __init__(self, binary=None, *, names=("ultra-1", "ultra-2"), index=0, addresses=None, instance_type=SUPPORTED, dmi=SUPPORTED,
                  scontrol="/opt/slurm/bin/scontrol", parent="/opt/slurm/sbin/slurmd", imds=True, syslog="read", channel_major="235",
-                 slurm_version="25.11", context="prolog_slurmd", own_addresses=True, old_list=OLD_LIST, imex_ctl=True, runner=(), config=NO_DOMAIN_WAIT):
+                 slurm_version="25.11", context="prolog_slurmd", own_addresses=True, old_list=OLD_LIST, imex_ctl=True, runner=(), config=NO_DOMAIN_WAIT, topology=True):
         if os.geteuid() != 0:
             raise PermissionError("make-believe nodes need root: mount, network and process namespaces")
         self.names = list(names)
@@ -311,7 +312,7 @@ class Node:
         self.top = Path(tempfile.mkdtemp(prefix="gpu-prolog-node-"))
         (self.top / "root").mkdir()
         self.program = "/opt/gpu-prolog/bin/gpu-prolog"
-        self._seed(binary, instance_type, dmi, channel_major, own_addresses, old_list, imex_ctl, config)
+        self._seed(binary, instance_type, dmi, channel_major, own_addresses, old_list, imex_ctl, config, topology)
         self.holder = subprocess.Popen(
             ["unshare", "--mount", "--net", "--pid", "--uts", "--ipc", "--fork", "--kill-child", "--propagation", "private",
              "/bin/sh", str(HERE / "fakes" / "boot.sh"), str(self.top / "root"), str(self.top / "seed")],
@@ -327,7 +328,7 @@ class Node:
 
     # -- life ------------------------------------------------------------------------------------------------------------------
 
-    def _seed(self, binary, instance_type, dmi, channel_major, own_addresses, old_list, imex_ctl, config):
+    def _seed(self, binary, instance_type, dmi, channel_major, own_addresses, old_list, imex_ctl, config, topology):
         seed = self.top / "seed"
 
         def put(path, text, mode=0o644):
@@ -376,6 +377,9 @@ class Node:
         put("/etc/slurm/slurm.conf", "ClusterName=ultra\nSlurmctldHost=ctl\nSlurmdSpoolDir=/var/spool/slurmd\nPrologFlags=Alloc\n"
             f"Prolog={self.program}\nMessageTimeout=100\nSwitchType=switch/none\nNodeName={name} State=CLOUD\n"
             "PartitionName=ultra Nodes=ALL OverSubscribe=EXCLUSIVE\n")
+        if topology and len(self.names) <= 18:  # one UltraServer; slurmd of a configless cluster gets this file beside its slurm.conf
+            put("/etc/slurm/topology.yaml", "---\n- topology: ultra\n  cluster_default: true\n  block:\n    block_sizes:\n      - 18\n"
+                f"    blocks:\n      - block: u1\n        nodes: {hostlist(self.names)}\n")
         put("/etc/nvidia-imex/config.cfg", "LOG_LEVEL=4\nLOG_FILE_NAME=/var/log/nvidia-imex.log\nDAEMONIZE=1\nBIND_INTERFACE_IP=\n"
             "SERVER_PORT=50000\nIMEX_NODE_CONFIG_FILE=/etc/nvidia-imex/nodes_config.cfg\nIMEX_WAIT_FOR_QUORUM=RECOVERY\n"
             "IMEX_CMD_ENABLED=1\nIMEX_CMD_PORT=50005\n")
@@ -565,7 +569,7 @@ class Node:
 
     def sh(self, command, check=True, limit=30):
         """Runs a shell line in the node, as root, with an ordinary PATH."""
-        done = subprocess.run(self.enter() + ["env", "-i", "PATH=/usr/sbin:/usr/bin:/sbin:/bin", "/bin/sh", "-c", command],
+        done = subprocess.run(self.enter() + ["env", "-i", "PATH=/usr/sbin:/usr/bin:/sbin:/bin", BY_TEST, "/bin/sh", "-c", command],
                               capture_output=True, text=True, timeout=limit, stdin=subprocess.DEVNULL)
         if check and done.returncode != 0:
             raise RuntimeError(f"{command!r} in the node: rc {done.returncode}: {done.stderr}")
@@ -603,8 +607,10 @@ class Node:
 
     # -- what happened ---------------------------------------------------------------------------------------------------------
 
-    def calls(self, tool=None, verb=None):
+    def calls(self, tool=None, verb=None, by_test=False):
+        """Every call of a make-believe tool, in order; those of the test's own shell lines only where they are wanted."""
         found = [json.loads(line) for line in self.read("/fake/calls", "").splitlines()]
+        found = [call for call in found if (BY_TEST in call["env"]) == by_test]
         if tool:
             found = [call for call in found if call["tool"] == tool]
         if verb:

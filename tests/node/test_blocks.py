@@ -39,7 +39,7 @@ def test_the_list_is_cut_to_the_own_block_by_topology_yaml_without_asking_the_co
 
 @pytest.mark.parametrize("index,names", [(1, FOUR[:2]), (3, FOUR[2:])])
 def test_the_list_is_cut_by_scontrol_where_there_is_no_topology_yaml(make_node, index, names):
-    node = make_node(names=FOUR, index=index)
+    node = make_node(names=FOUR, index=index, topology=False)
     node.write("/fake/scontrol/topology", TEXT)
     assert_done(node, node.prolog("--scope=block"), addresses=in_block(node, names))
 
@@ -59,7 +59,7 @@ def test_scope_job_takes_the_whole_job(make_node):
 
 
 def test_without_a_map_the_whole_job_is_taken_where_it_fits(make_node):
-    node = make_node(names=FOUR, index=2)
+    node = make_node(names=FOUR, index=2, topology=False)
     assert_done(node, node.prolog())
 
 

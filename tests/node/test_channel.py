@@ -36,7 +36,6 @@ WRONG = {
     "block device": f"mknod -m 666 {CHANNEL} b 235 0",
     "plain file": f"echo x > {CHANNEL}",
     "wrong mode": f"mknod -m 600 {CHANNEL} c 235 0",
-    "wrong owner": f"mknod -m 666 {CHANNEL} c 235 0; chown 1000:1000 {CHANNEL}",
     "link": f"echo secret > /etc/secret; chmod 600 /etc/secret; ln -s /etc/secret {CHANNEL}",
     "dangling link": f"ln -s /etc/not-there {CHANNEL}",
     "link to a null device": f"ln -s /dev/null {CHANNEL}",

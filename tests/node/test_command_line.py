@@ -94,9 +94,15 @@ def test_help_is_printed_with_the_exit_codes(node):
     assert run.code == 0 and "--blame" in run.out and "--deadline" in run.out, run
 
 
-@pytest.mark.parametrize("words", [["--log-level", "debug", "imex-prolog"], ["imex-prolog", "--log-level", "debug"], ["--log-level=debug", "imex-prolog"]])
+@pytest.mark.parametrize("words", [["--config", "/etc/x.toml", "imex-prolog"], ["imex-prolog", "--config", "/etc/x.toml"], ["--config=/etc/x.toml", "imex-prolog"]])
 def test_global_options_stand_before_or_after_the_word(node, words):
-    assert_done(node, node.run(*words))
+    node.write("/etc/x.toml", "[imex-prolog]\nwait-domain = 'off'\nmax-domain-nodes = 1\n")
+    assert_failed(node, node.run(*words), (3, 4, 5))
+
+
+@pytest.mark.parametrize("level", ["debug", "info", "warn", "error"])
+def test_a_log_level_prints_nothing_under_slurmd_on_success(node, level):
+    assert_done(node, node.run("imex-prolog", f"--log-level={level}"), log=False)
 
 
 @pytest.mark.parametrize("value", ["30", "30s", "1m", "2m"])
@@ -288,7 +294,7 @@ def test_json_with_a_dry_run_is_still_one_object(node):
 
 def other_root(node, top="/srv/root"):
     node.sh(f"mkdir -p {top}/etc {top}/proc/driver {top}/sys {top}/dev {top}/var/log {top}/run {top}/usr/bin {top}/opt {top}/var/spool/slurmd; "
-            f"cp -a /etc/nvidia-imex /etc/slurm {top}/etc/; cp -a /sys/class {top}/sys/; cp /proc/devices {top}/proc/devices; cp -a /opt/slurm {top}/opt/; "
+            f"cp -a /etc/nvidia-imex /etc/slurm /etc/gpu-prolog.toml {top}/etc/; cp -a /sys/class {top}/sys/; cp /proc/devices {top}/proc/devices; cp -a /opt/slurm {top}/opt/; "
             f"cp -a /usr/bin/systemctl /usr/bin/nvidia-imex-ctl /usr/bin/getent {top}/usr/bin/; mknod -m 666 {top}/dev/null c 1 3")
     return top
 

@@ -28,7 +28,7 @@ def test_a_node_sees_its_own_files_devices_and_processes_and_nothing_of_this_mac
 def test_two_nodes_are_independent(bare_node):
     one, two = bare_node(), bare_node(index=1)
     one.sh("systemctl stop nvidia-imex; echo x > /etc/only-here")
-    assert not two.exists("/etc/only-here") and two.calls() == []
+    assert not two.exists("/etc/only-here") and two.calls(by_test=True) == []
     assert two.sh("ip -o addr show dev eth0").stdout.count("10.20.0.2/16") == 1
 
 
@@ -278,7 +278,7 @@ def test_getent_knows_the_names_of_the_test(bare_node):
 def test_every_call_is_recorded_with_its_surroundings(bare_node):
     node = bare_node()
     node.sh("A=b systemctl is-active nvidia-imex 7</dev/null", check=False)
-    (call,) = node.calls("systemctl", "is-active")
+    (call,) = node.calls("systemctl", "is-active", by_test=True)
     assert call["argv"][1:] == ["is-active", "nvidia-imex"] and "A=b" in call["env"] and call["fds"]["7"] == "/dev/null"
     assert call["umask"] == 0o22 and call["exe"] == "/usr/bin/systemctl"
 

@@ -26,6 +26,13 @@ def test_is_enabled_that_never_says_a_word_fails_here(node):
     assert len(node.calls("systemctl", "is-enabled")) == 2
 
 
+@pytest.mark.parametrize("words", ["Failed to connect to bus: No such file or directory", "Failed to get unit file state for nvidia-imex.service: Connection timed out",
+                                   "Failed to retrieve unit state: Access denied", "System has not been booted with systemd as init system (PID 1). Can't operate."])
+def test_a_systemd_that_cannot_be_asked_is_no_missing_unit(node, words):
+    node.script("systemctl", "is-enabled", f"err 1 {words}")
+    assert_failed(node, node.prolog(), 5, "nvidia-imex")
+
+
 def test_is_enabled_that_hangs_is_asked_twice_and_fails(node):
     node.script("systemctl", "is-enabled", "hang")
     run = node.prolog(limit=60)

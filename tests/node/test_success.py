@@ -86,8 +86,9 @@ def test_the_log_has_the_first_and_last_lines_of_the_script_and_syslog_the_same_
 def test_the_log_names_the_nodes_and_their_addresses(node):
     node.prolog()
     text = "\n".join(node.log_text())
-    for word in ("ultra-[1-2]", "10.20.0.1", "10.20.0.2", LIST):
+    for word in ("10.20.0.1", "10.20.0.2", LIST):
         assert word in text, word
+    assert "ultra-[1-2]" in text or ("ultra-1" in text and "ultra-2" in text), text
 
 
 def test_the_daemon_is_stopped_before_the_list_is_written_and_started_after(node):
