@@ -214,7 +214,7 @@ def summary(outcomes):
         ups = [o.measure.up_after for o in chosen if o.measure.up_after is not None]
         rows.append({
             "scenario": name, "starts": len(chosen), "connected at end": sum(o.measure.connected_at_end for o in chosen),
-            "connected later": sum(o.measure.connected_later for o in chosen), "median up": median(ups), "longest up": max(ups, default=None),
+            "connected later": sum(o.measure.connected_later for o in chosen), "came up": len(ups), "median up": median(ups), "longest up": max(ups, default=None),
             "restarts per node": sum(o.measure.restarts for o in chosen) / sum(o.nodes for o in chosen),
             "nodes drained": sum(len(o.drained) for o in chosen),
         })

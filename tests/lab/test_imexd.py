@@ -260,6 +260,17 @@ def test_a_met_difference_blocks_each_side_until_that_side_restarts(domain):
     until(one.up, "cured by restarting the side that was blocked")
 
 
+def test_the_side_that_is_called_is_blocked_as_well_as_the_one_that_calls(domain):
+    one = domain(2)
+    a, b = one.nodes
+    a.start("backoff=300")  # after its first attempt it does not call for half a minute
+    until(lambda: a.word() == "READY", "READY")
+    b.write([b.address, a.address])
+    b.start()
+    until(lambda: b.report() and b.cell(a) == "NODE_MAP_MISMATCH", "the caller is blocked")
+    assert a.cell(b) == "NODE_MAP_MISMATCH"
+
+
 def test_a_mismatch_blocks_one_pair_and_leaves_the_others_connected(domain):
     one = domain(3)
     a, b, c = one.nodes
