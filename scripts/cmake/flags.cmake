@@ -18,6 +18,10 @@ if(CMAKE_BUILD_TYPE STREQUAL "Release" OR CMAKE_CROSSCOMPILING)
   add_compile_options(-ffunction-sections -fdata-sections)
   # -static-pie rather than -static: addresses are random, as in any other program of the node.
   add_link_options(-static-pie -Wl,--gc-sections -Wl,-z,relro -Wl,-z,now)
+  if(CMAKE_SYSTEM_PROCESSOR STREQUAL "x86_64")
+    # 120 kB fewer of relocations; binutils 2.40 cannot do it for aarch64.
+    add_link_options(-Wl,-z,pack-relative-relocs)
+  endif()
 endif()
 if(CMAKE_BUILD_TYPE STREQUAL "Release")
   # The same bytes from any folder: __FILE__ and the like must not hold where the build ran.
