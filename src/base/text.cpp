@@ -43,16 +43,23 @@ std::string_view trim(std::string_view text) {
   return text;
 }
 
+EachLine::Iterator::Iterator(std::string_view text) : rest_(text), done_(false) { ++*this; }
+
+EachLine::Iterator& EachLine::Iterator::operator++() {
+  if (rest_.empty()) {
+    *this = Iterator();
+    return *this;
+  }
+  const std::size_t end = rest_.find('\n');
+  line_ = rest_.substr(0, end);
+  rest_.remove_prefix(end == std::string_view::npos ? rest_.size() : end + 1);
+  if (!line_.empty() && line_.back() == '\r') line_.remove_suffix(1);
+  return *this;
+}
+
 std::vector<std::string_view> lines(std::string_view text) {
   std::vector<std::string_view> found;
-  while (!text.empty()) {
-    const std::size_t end = text.find('\n');
-    std::string_view line = text.substr(0, end);
-    if (!line.empty() && line.back() == '\r') line.remove_suffix(1);
-    found.push_back(line);
-    if (end == std::string_view::npos) break;
-    text.remove_prefix(end + 1);
-  }
+  for (const std::string_view line : each_line(text)) found.push_back(line);
   return found;
 }
 

@@ -15,6 +15,33 @@ std::string_view trim(std::string_view text);
 // does not.
 std::vector<std::string_view> lines(std::string_view text);
 
+// The same lines one after the other, for text of any size: a flood of line feeds makes no flood of memory.
+class EachLine {
+ public:
+  class Iterator {
+   public:
+    Iterator() = default;
+    explicit Iterator(std::string_view text);
+    std::string_view operator*() const { return line_; }
+    Iterator& operator++();
+    bool operator==(const Iterator& other) const { return done_ == other.done_ && (done_ || rest_.size() == other.rest_.size()); }
+
+   private:
+    std::string_view rest_;
+    std::string_view line_;
+    bool done_ = true;
+  };
+
+  explicit EachLine(std::string_view text) : text_(text) {}
+  Iterator begin() const { return Iterator(text_); }
+  Iterator end() const { return {}; }
+
+ private:
+  std::string_view text_;
+};
+
+inline EachLine each_line(std::string_view text) { return EachLine(text); }
+
 // Parts between separators, empty parts kept. split("", ',') is one empty part.
 std::vector<std::string_view> split(std::string_view text, char separator);
 

@@ -95,7 +95,7 @@ base::Result<std::vector<ConfigEntry>> parse_config_text(const std::string& path
   std::set<std::pair<std::string, std::string>> keys;
   std::string section;
   std::size_t number = 0;
-  for (const std::string_view raw : base::lines(text)) {
+  for (const std::string_view raw : base::each_line(text)) {
     ++number;
     std::string_view line = base::trim(raw);
     const std::string shown = "'" + base::printable(line, 80) + "'";

@@ -224,8 +224,9 @@ int run(const std::string& argv0, const std::vector<std::string>& arguments) {
     syslog.emplace(std::string(site::dev_log), root, places.syslog_tag);
     log_options.syslog = [&](flow::Level level, std::string_view text) { syslog->send(to_severity(level), text); };
   }
+  const bool by_hand = !environment.get("SLURM_SCRIPT_CONTEXT");
   const bool mig_tells_on_stderr = words->command == CommandWord::mig_setup && !options.dry_run;
-  if ((has_terminal && words->command != CommandWord::validate && !options.dry_run) || mig_tells_on_stderr || options.log_level_given) {
+  if ((has_terminal && words->command != CommandWord::validate && !options.dry_run) || mig_tells_on_stderr || (options.log_level_given && by_hand)) {
     const bool colour = wants_colour(STDERR_FILENO, environment);
     log_options.terminal = [colour](flow::Level level, std::string_view text) { print(STDERR_FILENO, for_terminal(level, text, colour)); };
   }

@@ -28,7 +28,7 @@ int end_done(Context& context, const std::string& why) {
 
 // An epilog that fails drains the node: only a daemon that will not die is worth that.
 int end_failed(Context& context, const Error& error, bool drain) {
-  context.run.report().error = error;
+  context.run.fail(error);
   context.run.report().summary = "failed: " + error.what;
   if (const int signal = host::stop_signal(); signal != 0) {
     context.run.log().error("stopped by signal " + std::to_string(signal));
@@ -40,16 +40,11 @@ int end_failed(Context& context, const Error& error, bool drain) {
   return 0;
 }
 
-// Does the daemon that lives now serve this job's list? It need not be the very process that the prolog started
-// (a Restart= drop-in), but then the list must still be the job's.
+// Is the daemon that lives now the one that the prolog started? Pid and start time together are a process' identity.
 bool is_jobs_daemon(const Context& context, const systemd::UnitState& unit, const imex::State& state) {
-  const host::Processes& processes = context.host.processes;
-  if (unit.gone() || state.phase == imex::Phase::changing) return true;
-  const bool same_process = unit.main_pid != 0 && unit.main_pid == state.main_pid &&
-                            processes.start_time(unit.main_pid).value_or(0) == state.main_start_time;
-  if (same_process) return true;
-  const auto list = context.host.files.read(state.nodes_config, 1U << 20U);
-  return list && imex::parse_nodes_config(*list) == state.addresses;
+  if (unit.gone() || unit.main_pid == 0 || state.phase == imex::Phase::changing) return true;
+  return unit.main_pid == state.main_pid &&
+         context.host.processes.start_time(unit.main_pid).value_or(0) == state.main_start_time;
 }
 
 std::string own_address_only(const Context& context, const imex::State& state) {
@@ -108,8 +103,9 @@ int imex_epilog(Context& context, const ImexEpilogOptions& options, const std::o
   const auto unit = run.step("unit before", [&] { return (*units)->cancel_queued_job(state->unit); });
   if (!unit) return end_failed(context, unit.error(), false);
   if (!is_jobs_daemon(context, *unit, *state)) {
-    run.log().warn("unit " + state->unit + " runs another daemon (pid " + std::to_string(unit->main_pid) + ") with another list than this job's prolog started");
-    return end_done(context, "nothing to do: the daemon is not this job's");
+    run.log().warn("unit " + state->unit + " runs another daemon (pid " + std::to_string(unit->main_pid) + ") than this job's prolog started (pid " +
+                   std::to_string(state->main_pid) + "): whoever restarted it decides about it; the next job's prolog stops it in any case");
+    return end_done(context, "nothing to do: the daemon is not the one that this job's prolog started");
   }
 
   // --- stop, empty ---------------------------------------------------------------------------------------

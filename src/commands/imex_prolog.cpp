@@ -92,7 +92,7 @@ void stop_foreign_domain(Context& context, Progress& progress, const ImexPrologO
 int end_failed(Context& context, Progress& progress, const ImexPrologOptions& options, const Error& error) {
   host::Log& log = context.run.log();
   flow::Report& report = context.run.report();
-  report.error = error;
+  context.run.fail(error);
   const int signal = host::stop_signal();
   if (signal != 0) {
     const std::string step = report.steps.empty() ? "start" : report.steps.back().name;

@@ -23,8 +23,7 @@ Level to_level(spdlog::level::level_enum level) {
 
 std::string_view word(Level level) {
   switch (level) {
-    case Level::debug:
-      return "DEBUG";
+    case Level::debug:  // the script's filters know three words
     case Level::info:
       return "INFO";
     case Level::warn:
@@ -103,7 +102,7 @@ RunLog::RunLog(const LogOptions& options) {
 
 RunLog::~RunLog() = default;
 
-void RunLog::debug(const std::string& text) { logger_->debug(base::printable(text, longest_text)); }
+void RunLog::debug(const std::string& text) { logger_->debug(base::printable("debug: " + text, longest_text)); }
 
 void RunLog::info(const std::string& text) { logger_->info(base::printable(text, longest_text)); }
 

@@ -37,8 +37,8 @@ class Runner {
     return result;
   }
 
-  // In a dry run steps after the first would-be change are told as "would".
-  void set_dry_run(bool dry_run) { report_.dry_run = dry_run; }
+  // How a run ends that fails: `error` goes into the report, and into the log unless a failed step has told it.
+  void fail(const base::Error& error);
 
   host::Log& log() { return log_; }
   Report& report() { return report_; }
@@ -50,6 +50,7 @@ class Runner {
   host::Log& log_;
   const host::Clock& clock_;
   Report& report_;
+  bool told_failure_ = false;  // the last step failed and said so
 };
 
 }  // namespace flow

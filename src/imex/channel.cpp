@@ -64,7 +64,7 @@ base::Result<unsigned> find_major(const host::Files& files) {
 
 std::optional<unsigned> parse_channel_major(std::string_view proc_devices) {
   bool in_character_devices = true;
-  for (const std::string_view line : base::lines(proc_devices)) {
+  for (const std::string_view line : base::each_line(proc_devices)) {
     if (line.starts_with("Block devices")) in_character_devices = false;
     if (line.starts_with("Character devices")) in_character_devices = true;
     const auto words = base::words(line);

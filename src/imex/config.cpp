@@ -38,7 +38,7 @@ base::Result<DaemonConfig> parse_daemon_config(std::string_view text) {
     return Error{ExitCode::change, key + "=" + base::printable(value) + " in the IMEX config file " + why,
                  "correct " + std::string(site::imex_config)};
   };
-  for (const std::string_view raw : base::lines(text)) {
+  for (const std::string_view raw : base::each_line(text)) {
     const std::string_view line = base::trim(raw);
     const std::size_t equals = line.find('=');
     if (line.empty() || line.front() == '#' || equals == std::string_view::npos) continue;

@@ -77,8 +77,12 @@ Verdict judge(const DomainView& view, const std::vector<std::string>& nodes, con
       pairs.push_back(named(nodes, addresses, from) + " to " + named(nodes, addresses, to) + " " + std::string(show_cell(link)));
     }
   }
-  verdict.up = verdict.not_ready.empty() && verdict.unconnected.empty();
-  if (verdict.up) {
+  const bool whole = verdict.not_ready.empty() && verdict.unconnected.empty();
+  // A release that prints no state leaves it empty; one that says DOWN knows more than its own table.
+  verdict.up = whole && (view.state.empty() || view.state == "UP");
+  if (whole && !verdict.up) {
+    verdict.told = "every pair of peers is shown as connected, but the domain state is " + base::printable(view.state, 40);
+  } else if (whole) {
     verdict.told = "all " + std::to_string(addresses.size()) + " nodes READY, every pair connected";
   } else {
     verdict.told = list_up(dead);

@@ -35,7 +35,7 @@ std::string render_empty_nodes_config() {
 
 std::vector<std::string> parse_nodes_config(std::string_view text) {
   std::vector<std::string> addresses;
-  for (const std::string_view raw : base::lines(text)) {
+  for (const std::string_view raw : base::each_line(text)) {
     const std::string_view line = base::trim(raw);
     if (!line.empty() && line.front() != '#') addresses.emplace_back(line);
   }

@@ -38,8 +38,8 @@ base::Result<Ready> await_process_and_port(systemd::Units& units, const host::Pr
     if (ready.daemon.main_pid == 0 || (listening && *listening)) return ready;
     if (deadline.over() || !clock.sleep(deadline.limit(250ms))) break;
   }
-  log.warn("nobody listens on IMEX port " + std::to_string(task.server_port) + " yet, though the daemon lives");
-  return ready;
+  return Error{ExitCode::time_out, "nobody listens on IMEX port " + std::to_string(task.server_port) + " yet, though the daemon lives",
+               where_to_look};
 }
 
 }  // namespace

@@ -103,7 +103,7 @@ base::Result<DomainView> parse_status_text(std::string_view text) {
   DomainView view;
   std::size_t columns = 0;
   bool in_matrix = false;
-  for (const std::string_view line : base::lines(text)) {
+  for (const std::string_view line : base::each_line(text)) {
     const auto words = base::words(line);
     if (words.empty()) continue;
     if (words[0] == "Node" && words.size() > 1 && words[1].starts_with('#')) {

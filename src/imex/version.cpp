@@ -26,7 +26,7 @@ std::string first_version(std::string_view text) {
 }  // namespace
 
 std::string parse_driver_version(std::string_view text) {
-  for (const std::string_view line : base::lines(text)) {
+  for (const std::string_view line : base::each_line(text)) {
     if (line.starts_with("NVRM version:")) return first_version(line);
   }
   return "";

@@ -7,7 +7,7 @@ namespace mig {
 
 std::map<std::string, unsigned> parse_mig_minors(std::string_view text) {
   std::map<std::string, unsigned> minors;
-  for (std::string_view line : base::lines(text)) {
+  for (std::string_view line : base::each_line(text)) {
     const auto words = base::words(line);
     if (words.size() != 2) continue;
     const auto number = base::parse_number(words[1]);
@@ -24,7 +24,7 @@ unsigned device_minor(const host::Files& files, const Gpu& gpu) {
   if (domain.size() < 4) domain.insert(0, 4 - domain.size(), '0');
   const auto text = files.read("/proc/driver/nvidia/gpus/" + domain + canonical->substr(colon) + "/information", 65'536);
   if (!text) return gpu.index;
-  for (std::string_view line : base::lines(*text)) {
+  for (std::string_view line : base::each_line(*text)) {
     constexpr std::string_view key = "Device Minor:";
     if (!line.starts_with(key)) continue;
     if (const auto number = base::parse_number(base::trim(line.substr(key.size()))); number && *number < 4096) return static_cast<unsigned>(*number);

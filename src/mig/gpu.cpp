@@ -43,7 +43,7 @@ std::string Gpu::show() const { return "GPU " + std::to_string(index) + " (" + b
 
 base::Result<std::vector<Gpu>> parse_gpus(std::string_view text) {
   std::vector<Gpu> gpus;
-  for (std::string_view line : base::lines(text)) {
+  for (std::string_view line : base::each_line(text)) {
     line = base::trim(line);
     // "WARNING: infoROM is corrupted at gpu ..." follows the rows of some boards.
     if (line.empty() || line.starts_with("WARNING") || line.starts_with("Warning")) continue;
@@ -113,7 +113,7 @@ const Gpu* find_by_bus(const std::vector<Gpu>& gpus, std::string_view bus_id) {
 
 std::vector<ComputeApp> parse_compute_apps(std::string_view text) {
   std::vector<ComputeApp> apps;
-  for (std::string_view line : base::lines(text)) {
+  for (std::string_view line : base::each_line(text)) {
     const std::size_t first = line.find(',');
     if (first == std::string_view::npos || !base::parse_number(base::trim(line.substr(0, first)))) continue;
     const std::size_t second = line.find(',', first + 1);

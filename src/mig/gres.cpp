@@ -244,7 +244,7 @@ std::vector<std::string> tell(const GresChange& change, const std::vector<std::s
 
 std::vector<std::string> stale_nodes(std::string_view show_node, const std::vector<GresEntry>& before, const std::vector<GresEntry>& after) {
   std::vector<std::string> nodes;
-  for (std::string_view line : base::lines(show_node)) {
+  for (std::string_view line : base::each_line(show_node)) {
     if (!line.starts_with("NodeName=")) continue;
     const auto words = base::words(line);
     const std::string name(words.front().substr(9));

@@ -40,7 +40,7 @@ std::vector<std::string_view> row(std::string_view line) {
 
 base::Result<std::vector<GpuInstance>> parse_gpu_instances(std::string_view text) {
   std::vector<GpuInstance> instances;
-  for (std::string_view line : base::lines(text)) {
+  for (std::string_view line : base::each_line(text)) {
     const auto words = row(line);
     if (words.empty()) continue;
     // "0 MIG 3g.20gb 9 1 4:4"
@@ -60,7 +60,7 @@ base::Result<std::vector<GpuInstance>> parse_gpu_instances(std::string_view text
 
 base::Result<std::vector<ComputeInstance>> parse_compute_instances(std::string_view text) {
   std::vector<ComputeInstance> instances;
-  for (std::string_view line : base::lines(text)) {
+  for (std::string_view line : base::each_line(text)) {
     const auto words = row(line);
     if (words.empty()) continue;
     // "0 1 MIG 3g.20gb 2 0 0:3"; the placement is missing in the form of older drivers.
@@ -78,7 +78,7 @@ base::Result<std::vector<ComputeInstance>> parse_compute_instances(std::string_v
 std::vector<MigDevice> parse_devices(std::string_view text) {
   std::vector<MigDevice> devices;
   std::optional<unsigned> gpu;
-  for (std::string_view line : base::lines(text)) {
+  for (std::string_view line : base::each_line(text)) {
     const auto words = base::words(line);
     if (words.size() >= 2 && words[0] == "GPU" && words[1].ends_with(':')) {
       gpu = small(words[1].substr(0, words[1].size() - 1));
@@ -95,7 +95,7 @@ std::vector<MigDevice> parse_devices(std::string_view text) {
 
 std::vector<ListedGpu> parse_listed_gpus(std::string_view text) {
   std::vector<ListedGpu> gpus;
-  for (std::string_view line : base::lines(text)) {
+  for (std::string_view line : base::each_line(text)) {
     line = base::trim(line);
     if (!line.starts_with("GPU ")) continue;
     const std::size_t colon = line.find(": ");

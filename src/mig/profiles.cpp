@@ -62,7 +62,7 @@ unsigned Profile::slices() const {
 
 base::Result<Boards> parse_profiles(std::string_view text) {
   Boards boards;
-  for (std::string_view line : base::lines(text)) {
+  for (std::string_view line : base::each_line(text)) {
     // The row with the numbers; the row below it (CE, JPEG, OFA) and the banner have no "MIG".
     std::string_view inner = base::trim(line);
     if (!inner.starts_with('|')) continue;
@@ -96,7 +96,7 @@ base::Result<Boards> parse_profiles(std::string_view text) {
 }
 
 base::Result<Boards> add_placements(Boards boards, std::string_view text) {
-  for (std::string_view line : base::lines(text)) {
+  for (std::string_view line : base::each_line(text)) {
     if (!base::trim(line).starts_with("GPU ")) continue;
     // "GPU  0 Profile ID 19 Placements: {0,1,2}:1" and "GPU  0 Profile ID  5 Placement : {0}:4"
     const std::size_t open = line.find('{');

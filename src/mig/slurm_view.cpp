@@ -18,7 +18,7 @@ constexpr std::array<std::string_view, 5> phrases{
 std::optional<NodeRecord> parse_node_record(std::string_view text, std::string_view name) {
   std::vector<NodeRecord> records;
   std::optional<NodeRecord> own;
-  for (std::string_view line : base::lines(text)) {
+  for (std::string_view line : base::each_line(text)) {
     if (!line.starts_with("NodeName=")) continue;
     NodeRecord record;
     std::string host_name;
@@ -48,7 +48,7 @@ std::optional<NodeRecord> parse_node_record(std::string_view text, std::string_v
 
 std::vector<GresEntry> parse_slurmd_gres(std::string_view text) {
   std::vector<GresEntry> entries;
-  for (std::string_view line : base::lines(text)) {
+  for (std::string_view line : base::each_line(text)) {
     const std::size_t at = line.find("Gres Name=gpu");
     if (at == std::string_view::npos) continue;
     GresEntry entry{"", 1};

@@ -73,7 +73,7 @@ base::Result<std::size_t> own_place(const std::vector<Peer>& peers, const std::v
 
 std::vector<std::string> parse_ahosts(std::string_view text) {
   std::vector<std::string> found;
-  for (const std::string_view line : base::lines(text)) {
+  for (const std::string_view line : base::each_line(text)) {
     const auto words = base::words(line);
     if (words.empty()) continue;
     const auto address = base::canonical_address(words.front());

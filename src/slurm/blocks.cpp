@@ -24,48 +24,76 @@ base::Error malformed(const std::string& what, const std::string& why) {
                      "compare it with what scontrol show topology prints", base::Blame::shared};
 }
 
-// Goes over a YAML text without keeping any of it: whoever is too large, too deep or has aliases (a few lines
-// with them can stand for billions of values) is refused before a tree is made.
-class Measure : public YAML::EventHandler {
- public:
-  void OnDocumentStart(const YAML::Mark&) override {}
-  void OnDocumentEnd() override {}
-  void OnNull(const YAML::Mark&, YAML::anchor_t) override { count(); }
-  void OnAlias(const YAML::Mark&, YAML::anchor_t) override { throw std::runtime_error("it has an alias (*name)"); }
-  void OnScalar(const YAML::Mark&, const std::string&, YAML::anchor_t, const std::string&) override { count(); }
-  void OnSequenceStart(const YAML::Mark&, const std::string&, YAML::anchor_t, YAML::EmitterStyle::value) override {
-    enter();
-  }
-  void OnSequenceEnd() override { --depth_; }
-  void OnMapStart(const YAML::Mark&, const std::string&, YAML::anchor_t, YAML::EmitterStyle::value) override {
-    enter();
-  }
-  void OnMapEnd() override { --depth_; }
+// A YAML value, as little of it as a topology needs.
+struct Yaml {
+  enum class Kind { null, scalar, sequence, map };
+  Kind kind = Kind::null;
+  std::string text;         // of a scalar
+  std::vector<Yaml> items;  // of a sequence; of a map key, value, key, value ...
 
- private:
-  void count() {
-    if (++values_ > most_yaml_values) throw std::runtime_error("it is too large");
+  const Yaml* child(std::string_view key) const {
+    if (kind != Kind::map) return nullptr;
+    for (std::size_t at = 0; at + 1 < items.size(); at += 2) {
+      if (items[at].kind == Kind::scalar && items[at].text == key) return &items[at + 1];
+    }
+    return nullptr;
   }
-  void enter() {
-    count();
-    if (++depth_ > deepest_yaml) throw std::runtime_error("it is nested too deep");
-  }
-  std::size_t values_ = 0;
-  std::size_t depth_ = 0;
 };
 
-// The value of a key, or an undefined node; never throws on what is no map.
-YAML::Node child(const YAML::Node& node, const char* key) {
-  return node.IsMap() ? node[key] : YAML::Node(YAML::NodeType::Undefined);
-}
+// Makes that value of yaml-cpp's events. Whoever is too large, too deep or has aliases (a few lines with them can
+// stand for billions of values) ends the parsing by an exception. The count also ends texts on which yaml-cpp 0.8
+// itself would go on for ever.
+class YamlReader : public YAML::EventHandler {
+ public:
+  Yaml take() { return std::move(root_); }
 
-std::string text_of(const YAML::Node& node) { return node && node.IsScalar() ? node.Scalar() : std::string(); }
+  void OnDocumentStart(const YAML::Mark&) override {}
+  void OnDocumentEnd() override {}
+  void OnNull(const YAML::Mark&, YAML::anchor_t) override { add({}); }
+  void OnAlias(const YAML::Mark&, YAML::anchor_t) override { throw std::runtime_error("it has an alias (*name)"); }
+  void OnScalar(const YAML::Mark&, const std::string&, YAML::anchor_t, const std::string& value) override {
+    add({Yaml::Kind::scalar, value, {}});
+  }
+  void OnSequenceStart(const YAML::Mark&, const std::string&, YAML::anchor_t, YAML::EmitterStyle::value) override {
+    enter(Yaml::Kind::sequence);
+  }
+  void OnSequenceEnd() override { leave(); }
+  void OnMapStart(const YAML::Mark&, const std::string&, YAML::anchor_t, YAML::EmitterStyle::value) override {
+    enter(Yaml::Kind::map);
+  }
+  void OnMapEnd() override { leave(); }
+
+ private:
+  void enter(Yaml::Kind kind) {
+    if (open_.size() == deepest_yaml) throw std::runtime_error("it is nested too deep");
+    open_.push_back({kind, "", {}});
+  }
+  void leave() {
+    Yaml done = std::move(open_.back());
+    open_.pop_back();
+    add(std::move(done));
+  }
+  void add(Yaml value) {
+    if (++values_ > most_yaml_values) throw std::runtime_error("it is too large");
+    if (open_.empty()) {
+      root_ = std::move(value);
+    } else {
+      open_.back().items.push_back(std::move(value));
+    }
+  }
+
+  Yaml root_;
+  std::vector<Yaml> open_;  // the sequences and maps around the next value
+  std::size_t values_ = 0;
+};
+
+std::string text_of(const Yaml* value) { return value != nullptr ? value->text : std::string(); }
 
 // topoconf prints `block: {}`, `flat: false` for the kinds that are not meant.
-bool is_meant(const YAML::Node& node) {
-  if (!node || node.IsNull()) return false;
-  if (node.IsMap() || node.IsSequence()) return node.size() > 0;
-  return !base::equals_ignoring_case(node.Scalar(), "false");
+bool is_meant(const Yaml* value) {
+  if (value == nullptr || value->kind == Yaml::Kind::null) return false;
+  if (value->kind == Yaml::Kind::scalar) return !base::equals_ignoring_case(value->text, "false");
+  return !value->items.empty();
 }
 
 // Slurm takes spaces as well as commas between hosts, and does not mind an empty one (hostlist.c).
@@ -88,18 +116,20 @@ base::Result<std::vector<std::string>> expand_loosely(std::string_view text, std
   return expand_hostlist(list, limit);
 }
 
-base::Result<BlockMap> read_blocks(const YAML::Node& block, const std::string& what) {
-  const YAML::Node list = child(block, "blocks");
-  if (!list || !list.IsSequence()) return malformed(what, "its block topology has no list of blocks");
+base::Result<BlockMap> read_blocks(const Yaml& topology, const std::string& what) {
+  const Yaml* list = topology.child("block")->child("blocks");
+  if (list == nullptr || list->kind != Yaml::Kind::sequence) {
+    return malformed(what, "its block topology has no list of blocks");
+  }
   BlockMap map;
   map.source = what;
   std::size_t left = site::max_job_nodes;
-  for (const YAML::Node& entry : list) {
+  for (const Yaml& entry : list->items) {
     Block one;
-    one.name = base::printable(text_of(child(entry, "block")), 255);
+    one.name = base::printable(text_of(entry.child("block")), 255);
     if (one.name.empty()) return malformed(what, "a block has no name");
-    const YAML::Node nodes = child(entry, "nodes");
-    if (nodes && !nodes.IsScalar() && !nodes.IsNull()) {
+    const Yaml* nodes = entry.child("nodes");
+    if (nodes != nullptr && nodes->kind != Yaml::Kind::scalar && nodes->kind != Yaml::Kind::null) {
       return malformed(what, "the nodes of block " + one.name + " are no host list");
     }
     auto names = expand_loosely(text_of(nodes), left);
@@ -113,60 +143,60 @@ base::Result<BlockMap> read_blocks(const YAML::Node& block, const std::string& w
 
 enum class TopologyKind { block, other, unclear };
 
-TopologyKind kind_of(const YAML::Node& topology) {
-  if (is_meant(child(topology, "block"))) return TopologyKind::block;
+TopologyKind kind_of(const Yaml& topology) {
+  if (is_meant(topology.child("block"))) return TopologyKind::block;
   for (const char* key : {"tree", "flat", "ring", "torus3d"}) {
-    if (is_meant(child(topology, key))) return TopologyKind::other;
+    if (is_meant(topology.child(key))) return TopologyKind::other;
   }
   return TopologyKind::unclear;
 }
 
-bool is_default(const YAML::Node& topology) {
-  const YAML::Node value = child(topology, "cluster_default");
-  bool yes = false;
-  return value && value.IsScalar() && YAML::convert<bool>::decode(value, yes) && yes;
+bool is_default(const Yaml& topology) {
+  const std::string value = base::lower(text_of(topology.child("cluster_default")));
+  return value == "true" || value == "yes" || value == "on" || value == "y";
 }
 
-// The entry that `name` means; an undefined node where there is no choice.
-YAML::Node choose(const YAML::Node& topologies, const std::string& name) {
-  const YAML::Node nothing(YAML::NodeType::Undefined);
-  YAML::Node chosen(YAML::NodeType::Undefined);
-  int found = 0;
-  const auto consider = [&](const YAML::Node& entry) {
-    if (++found == 1) chosen.reset(entry);
-  };
+// The one entry for which `fits` holds; `several` tells that more than one does.
+template <class Fits>
+const Yaml* only_one(const std::vector<Yaml>& topologies, bool& several, const Fits& fits) {
+  const Yaml* found = nullptr;
+  several = false;
+  for (const Yaml& entry : topologies) {
+    if (!fits(entry)) continue;
+    several = found != nullptr;
+    if (several) return nullptr;
+    found = &entry;
+  }
+  return found;
+}
+
+// The entry that `name` means; nullptr where there is no choice.
+const Yaml* choose(const std::vector<Yaml>& topologies, const std::string& name) {
+  bool several = false;
   if (!name.empty()) {
-    for (const YAML::Node& entry : topologies) {
-      if (text_of(child(entry, "topology")) == name) consider(entry);
-    }
-    return found == 1 ? chosen : nothing;
+    return only_one(topologies, several, [&](const Yaml& entry) { return text_of(entry.child("topology")) == name; });
   }
-  for (const YAML::Node& entry : topologies) {
-    if (is_default(entry)) consider(entry);
-  }
-  if (found > 0) return found == 1 ? chosen : nothing;
-  for (const YAML::Node& entry : topologies) {
-    if (kind_of(entry) == TopologyKind::block) consider(entry);
-  }
-  if (found > 0) return found == 1 ? chosen : nothing;
+  const Yaml* chosen = only_one(topologies, several, is_default);
+  if (chosen != nullptr || several) return chosen;
+  chosen = only_one(topologies, several, [](const Yaml& entry) { return kind_of(entry) == TopologyKind::block; });
+  if (chosen != nullptr || several) return chosen;
   // No block topology at all: where there is one topology, that is the one.
-  if (topologies.size() == 1) return topologies[0];
-  return nothing;
+  return topologies.size() == 1 ? &topologies.front() : nullptr;
 }
 
-base::Result<TopologyFile> read_topologies(const YAML::Node& document, const std::string& name) {
-  if (!document.IsSequence()) return malformed("topology.yaml", "it is no list of topologies");
+base::Result<TopologyFile> read_topologies(const Yaml& document, const std::string& name) {
+  if (document.kind != Yaml::Kind::sequence) return malformed("topology.yaml", "it is no list of topologies");
   TopologyFile file;
-  const YAML::Node chosen = choose(document, name);
-  if (!chosen) return file;
-  file.name = base::printable(text_of(child(chosen, "topology")), 255);
-  switch (kind_of(chosen)) {
+  const Yaml* chosen = choose(document.items, name);
+  if (chosen == nullptr) return file;
+  file.name = base::printable(text_of(chosen->child("topology")), 255);
+  switch (kind_of(*chosen)) {
     case TopologyKind::unclear: return file;
     case TopologyKind::other: file.kind = TopologyFile::Kind::other; return file;
     case TopologyKind::block: break;
   }
   const std::string what = file.name.empty() ? "topology.yaml" : "topology.yaml (topology " + file.name + ")";
-  auto map = read_blocks(child(chosen, "block"), what);
+  auto map = read_blocks(*chosen, what);
   if (!map) return map.error();
   file.kind = TopologyFile::Kind::block;
   file.map = std::move(*map);
@@ -178,18 +208,15 @@ base::Result<TopologyFile> read_topologies(const YAML::Node& document, const std
 base::Result<TopologyFile> parse_topology_yaml(std::string_view text, const std::string& topology) {
   if (text.size() > most_yaml_bytes) return malformed("topology.yaml", "it is too large");
   // yaml-cpp reports by exceptions: they end here.
+  YamlReader reader;
   try {
-    {
-      std::istringstream stream{std::string(text)};
-      YAML::Parser parser(stream);
-      Measure measure;
-      while (parser.HandleNextDocument(measure)) {
-      }
-    }
-    return read_topologies(YAML::Load(std::string(text)), topology);
+    std::istringstream stream{std::string(text)};
+    YAML::Parser parser(stream);
+    parser.HandleNextDocument(reader);
   } catch (const std::exception& error) {
     return malformed("topology.yaml", base::printable(error.what(), 200));
   }
+  return read_topologies(reader.take(), topology);
 }
 
 base::Result<BlockMap> parse_show_topology(std::string_view text) {
@@ -199,7 +226,7 @@ base::Result<BlockMap> parse_show_topology(std::string_view text) {
   BlockMap map;
   map.source = "scontrol show topology";
   std::size_t left = site::max_job_nodes;
-  for (const std::string_view line : base::lines(text)) {
+  for (const std::string_view line : base::each_line(text)) {
     const auto words = base::words(line);
     if (words.empty() || words.front().starts_with("AggregatedBlock=")) continue;
     constexpr std::string_view name_key = "BlockName=";

@@ -107,7 +107,7 @@ class Look {
   std::optional<ForeignStep> process(const std::string& path, const std::string& job, int depth) const {
     const std::string pids_path = path + "/cgroup.procs";
     if (const auto pids = files_.read(pids_path, pids_cap)) {
-      for (const std::string_view line : base::lines(*pids)) {
+      for (const std::string_view line : base::each_line(*pids)) {
         const auto pid = base::parse_number(base::trim(line));
         if (!pid || *pid > static_cast<std::uint64_t>(std::numeric_limits<pid_t>::max())) continue;
         // 0 is how the kernel writes a process of another pid namespace: it lives, whoever it is.

@@ -129,7 +129,7 @@ base::Result<std::vector<NodeAddress>> parse_getaddrs(std::string_view text, con
   if (base::trim(text).empty()) return unusable_addresses("it is empty");
   if (text.back() != '\n') return unusable_addresses("its last line is cut short");
   Addresses addresses(wanted);
-  for (const std::string_view line : base::lines(text)) {
+  for (const std::string_view line : base::each_line(text)) {
     const std::string shown = "'" + base::printable(line, 120) + "'";
     const std::size_t colon = line.find(": ");
     const std::size_t port_colon = line.rfind(':');
@@ -158,7 +158,7 @@ base::Result<std::vector<NodeAddress>> parse_show_node(std::string_view text, co
   if (base::trim(text).empty()) return unusable_records("it is empty");
   if (text.back() != '\n') return unusable_records("its last line is cut short");
   Addresses addresses(wanted);
-  for (const std::string_view line : base::lines(text)) {
+  for (const std::string_view line : base::each_line(text)) {
     if (const auto node = not_found(line)) {
       return base::Error{base::ExitCode::source, "Slurm does not know node " + base::printable(*node, 255),
                          "compare SLURM_JOB_NODELIST of the job with scontrol show nodes", base::Blame::shared};
@@ -178,7 +178,7 @@ base::Result<std::vector<NodeAddress>> parse_show_node(std::string_view text, co
 
 std::map<std::string, std::string> parse_show_config(std::string_view text) {
   std::map<std::string, std::string> config;
-  for (const std::string_view line : base::lines(text)) {
+  for (const std::string_view line : base::each_line(text)) {
     const std::size_t equals = line.find('=');
     if (equals == std::string_view::npos) continue;
     const std::string_view key = base::trim(line.substr(0, equals));

@@ -72,7 +72,7 @@ EnabledWord parse_is_enabled(std::string_view out, std::string_view err) {
 
 std::map<std::string, std::string> parse_show(std::string_view out) {
   std::map<std::string, std::string> shown;
-  for (const std::string_view line : base::lines(out)) {
+  for (const std::string_view line : base::each_line(out)) {
     const std::size_t equals = line.find('=');
     if (equals != std::string_view::npos) shown[std::string(line.substr(0, equals))] = line.substr(equals + 1);
   }
@@ -139,7 +139,7 @@ std::vector<pid_t> SystemctlUnits::processes_of(const std::map<std::string, std:
   for (const std::string_view tree : {"/sys/fs/cgroup", "/sys/fs/cgroup/systemd", "/sys/fs/cgroup/unified"}) {
     const auto text = files_.read(std::string(tree) + group + "/cgroup.procs", 1U << 20U);
     if (!text) continue;
-    for (const std::string_view line : base::lines(*text)) {
+    for (const std::string_view line : base::each_line(*text)) {
       if (const auto pid = base::parse_number(line); pid && *pid <= 0x7fffffff) add(static_cast<pid_t>(*pid));
     }
   }
