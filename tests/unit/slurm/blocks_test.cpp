@@ -72,6 +72,11 @@ TEST_CASE("aliases, depth and size are refused before anything large is made") {
   CHECK(parse_topology_yaml(std::string((4U << 20U) + 1, ' '), "").error().what.find("too large") != std::string::npos);
 }
 
+TEST_CASE("a text that yaml-cpp takes for documents without end is read once") {
+  // Found by fuzzing: on a ',' at the start its parser gives an empty document, again and again.
+  CHECK_FALSE(parse_topology_yaml(",)-\n- topology: u\n", ""));
+}
+
 TEST_CASE("the topology is the one that the partition names, else the default, else the only block one") {
   for (const std::string version : {"25.11", "26.05"}) {
     for (const std::string& text : {yaml(version), captured::whole_file(captured::folder(version) / "scontrol-show-topoconf.txt")}) {
@@ -112,6 +117,7 @@ TEST_CASE("no choice possible is no answer") {
       {"- topology: a\n  cluster_default: maybe\n" + flat + "- topology: b\n" + block, Kind::block},
       {"- topology: a\n  block: {}\n  flat: true\n", Kind::other},
       {"- topology: a\n  block: {}\n  tree: {}\n", Kind::none},
+      {"- topology: a\n  block: {}\n  flat: false\n", Kind::none},
       {"- topology: a\n", Kind::none},
       {"- a\n- b\n", Kind::none},
       {"[]", Kind::none},
