@@ -60,7 +60,7 @@ class SignalLater {
   SignalLater(int number, std::chrono::milliseconds after)
       : thread_([=] {
           std::this_thread::sleep_for(after);
-          kill(getpid(), number);
+          raise(number);  // in this thread, so that no wait of the other one sees EINTR
         }) {}
   ~SignalLater() { thread_.join(); }
   SignalLater(const SignalLater&) = delete;
