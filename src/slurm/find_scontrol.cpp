@@ -40,8 +40,15 @@ std::vector<std::string> beside_slurmd(const host::Files& files, const host::Pro
   if (program.ends_with(deleted)) program.resize(program.size() - deleted.size());
   const std::size_t slash = program.rfind('/');
   if (slash == std::string::npos || !program.starts_with('/')) return {};
-  const std::string name = program.substr(slash + 1);
+  std::string name = program.substr(slash + 1);
+  // Debian's packages hold slurmd-wlm and slurmstepd-wlm; slurmd is a link to it.
+  constexpr std::string_view debian = "-wlm";
+  if (name.ends_with(debian)) name.resize(name.size() - debian.size());
   if (name != "slurmd" && name != "slurmstepd") return {};
+  // Root's slurmd is a program of root's: one that somebody else could have written is no reason to trust its
+  // neighbours. (Of an upgraded one the old file is gone, and a new one may be in its place.)
+  const auto file = files.status(program);
+  if (file && *file && ((*file)->uid != 0 || ((*file)->permissions & 022U) != 0)) return {};
   const std::string folder = program.substr(0, slash);
   std::vector<std::string> candidates;
   if (const std::size_t above = folder.rfind('/'); above != std::string::npos) {

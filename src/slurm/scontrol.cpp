@@ -8,6 +8,7 @@
 #include <unordered_map>
 
 #include "base/text.h"
+#include "slurm/hostlist.h"
 
 namespace slurm {
 
@@ -155,7 +156,7 @@ base::Result<std::vector<NodeAddress>> parse_getaddrs(std::string_view text, con
 
 base::Result<std::vector<NodeAddress>> parse_show_node(std::string_view text, const std::vector<std::string>& wanted) {
   constexpr std::string_view name_key = "NodeName=";
-  if (base::trim(text).empty()) return unusable_records("it is empty");
+  if (base::trim(text).empty()) return unusable_records("it is empty, though asked about " + base::printable(fold_hostlist(wanted), 300));
   if (text.back() != '\n') return unusable_records("its last line is cut short");
   Addresses addresses(wanted);
   for (const std::string_view line : base::each_line(text)) {

@@ -103,6 +103,9 @@ TEST_CASE("beside slurmd means root's slurmd or slurmstepd") {
       {"/opt/s/sbin/slurmd", 0, {"/opt/s/bin/scontrol", "/opt/s/sbin/scontrol"}},
       {"/opt/s/sbin/slurmstepd", 0, {"/opt/s/bin/scontrol", "/opt/s/sbin/scontrol"}},
       {"/opt/s/sbin/slurmd (deleted)", 0, {"/opt/s/bin/scontrol", "/opt/s/sbin/scontrol"}},
+      {"/usr/sbin/slurmd-wlm", 0, {"/usr/bin/scontrol", "/usr/sbin/scontrol"}},  // Debian
+      {"/usr/sbin/slurmstepd-wlm (deleted)", 0, {"/usr/bin/scontrol", "/usr/sbin/scontrol"}},
+      {"/usr/sbin/bash-wlm", 0, {}},
       {"/usr/sbin/slurmd", 0, {"/usr/bin/scontrol", "/usr/sbin/scontrol"}},
       {"/opt/flat/slurmd", 0, {"/opt/bin/scontrol", "/opt/flat/scontrol"}},
   };
