@@ -134,7 +134,8 @@ base::Result<std::vector<NodeAddress>> parse_getaddrs(std::string_view text, con
     const std::string shown = "'" + base::printable(line, 120) + "'";
     const std::size_t colon = line.find(": ");
     const std::size_t port_colon = line.rfind(':');
-    if (colon == std::string_view::npos || port_colon < colon + 2) return unusable_addresses(shown + " has not its form");
+    if (colon == std::string_view::npos || port_colon < colon + 2)
+      return unusable_addresses(shown + " has not its form");
     const std::string_view node = line.substr(0, colon);
     std::string_view address = line.substr(colon + 2, port_colon - colon - 2);
     const auto port = base::parse_number(line.substr(port_colon + 1));
@@ -156,7 +157,8 @@ base::Result<std::vector<NodeAddress>> parse_getaddrs(std::string_view text, con
 
 base::Result<std::vector<NodeAddress>> parse_show_node(std::string_view text, const std::vector<std::string>& wanted) {
   constexpr std::string_view name_key = "NodeName=";
-  if (base::trim(text).empty()) return unusable_records("it is empty, though asked about " + base::printable(fold_hostlist(wanted), 300));
+  if (base::trim(text).empty())
+    return unusable_records("it is empty, though asked about " + base::printable(fold_hostlist(wanted), 300));
   if (text.back() != '\n') return unusable_records("its last line is cut short");
   Addresses addresses(wanted);
   for (const std::string_view line : base::each_line(text)) {
