@@ -87,10 +87,11 @@ base::Result<std::vector<NodeAddress>> node_addresses(host::Processes& processes
   // Shared: a controller that does not answer does so to every node of the job. Slurm 24.11 and 26.05 try for 10 s
   // to resolve a NodeAddr that is no known name, and answer nobody meanwhile: eight nodes that ask for one such peer
   // all run out of time (seen on both).
-  return base::Error{all_timed_out ? base::ExitCode::time_out : base::ExitCode::source,
-                     "scontrol gave no addresses for " + base::printable(list, 200) + ": " + last,
-                     "see whether slurmctld answers (scontrol ping) and whether it can resolve the NodeAddr of each node",
-                     base::Blame::shared};
+  return base::Error{
+      all_timed_out ? base::ExitCode::time_out : base::ExitCode::source,
+      "scontrol gave no addresses for " + base::printable(list, 200) + ": " + last,
+      "see whether slurmctld answers (scontrol ping) and whether it can resolve the NodeAddr of each node",
+      base::Blame::shared};
 }
 
 base::Result<BlockMap> show_topology(host::Processes& processes, const std::string& scontrol,

@@ -86,8 +86,7 @@ class MapSearch {
     if (!scontrol_) {
       failed = scontrol_.error().what;
     } else {
-      auto map =
-          show_topology(processes_, *scontrol_, partition_topology(conf_, question_.partition), deadline_);
+      auto map = show_topology(processes_, *scontrol_, partition_topology(conf_, question_.partition), deadline_);
       if (map) {
         decision_ = cut(*map);
         return;
@@ -111,19 +110,20 @@ class MapSearch {
 };
 
 base::Error too_many(const std::string& what, std::size_t count, std::size_t max_nodes, const std::string& cure) {
-  return base::Error{base::ExitCode::change,
-                     what + " has " + std::to_string(count) + " nodes, an IMEX domain takes at most " +
-                         std::to_string(max_nodes),
-                     cure, base::Blame::shared};
+  return base::Error{
+      base::ExitCode::change,
+      what + " has " + std::to_string(count) + " nodes, an IMEX domain takes at most " + std::to_string(max_nodes),
+      cure, base::Blame::shared};
 }
 
 base::Result<BlockDecision> whole_job(const BlockQuestion& question, const std::string& source) {
   if (question.job_nodes.size() > question.max_nodes) {
-    return too_many("the job", question.job_nodes.size(), question.max_nodes,
-                    question.scope == Scope::job
-                        ? "use --scope=auto with a block topology, or raise --max-domain-nodes"
-                        : "configure topology/block so that topology.yaml or scontrol show topology tells the blocks (" +
-                              source + ")");
+    return too_many(
+        "the job", question.job_nodes.size(), question.max_nodes,
+        question.scope == Scope::job
+            ? "use --scope=auto with a block topology, or raise --max-domain-nodes"
+            : "configure topology/block so that topology.yaml or scontrol show topology tells the blocks (" + source +
+                  ")");
   }
   return BlockDecision{"", question.job_nodes, source};
 }

@@ -53,11 +53,11 @@ base::Result<Conf> read_conf(const host::Files& files, const std::string& path);
 base::Result<Conf> own_conf(const host::Files& files, const std::string& variable);
 
 // "65534", "INFINITE", "0" and absent mean no limit: nullopt. Slurm's own numbers are seconds.
-std::optional<std::chrono::milliseconds> prolog_limit(const Conf& conf);   // PrologTimeout, else PrologEpilogTimeout
+std::optional<std::chrono::milliseconds> prolog_limit(const Conf& conf);  // PrologTimeout, else PrologEpilogTimeout
 std::optional<std::chrono::milliseconds> epilog_limit(const Conf& conf);
 bool has_prolog_flag(const Conf& conf, std::string_view flag);
-std::chrono::milliseconds message_timeout(const Conf& conf);      // default 10 s
-std::chrono::milliseconds batch_start_timeout(const Conf& conf);  // default 10 s
+std::chrono::milliseconds message_timeout(const Conf& conf);            // default 10 s
+std::chrono::milliseconds batch_start_timeout(const Conf& conf);        // default 10 s
 std::string spool_dir(const Conf& conf, const std::string& node_name);  // %n and %h expanded; default /var/spool/slurmd
 
 // True where SwitchType=switch/nvidia_imex: slurmd makes IMEX channels itself then, one a job, and removes

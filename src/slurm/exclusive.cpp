@@ -25,8 +25,7 @@ bool is_digits(std::string_view text) {
 // "s" and 13 characters of Crockford's base 32 (sluid.c, print_sluid).
 bool is_sluid(std::string_view name) {
   constexpr std::string_view alphabet = "0123456789ABCDEFGHJKMNPQRSTVWXYZ";
-  return name.size() == 14 && name.front() == 's' &&
-         name.find_first_not_of(alphabet, 1) == std::string_view::npos;
+  return name.size() == 14 && name.front() == 's' && name.find_first_not_of(alphabet, 1) == std::string_view::npos;
 }
 
 class Look {
@@ -181,8 +180,7 @@ bool claims_exclusive(const Claim& claim, std::optional<bool> topology_is_block)
 
 std::optional<ForeignStep> foreign_step(const host::Files& files, const host::Processes& processes,
                                         const std::string& own_job, const std::string& own_sluid,
-                                        const std::string& node_name, const std::string& spool_dir,
-                                        bool count_extern) {
+                                        const std::string& node_name, const std::string& spool_dir, bool count_extern) {
   const Look look(files, processes, own_job, own_sluid, count_extern);
   if (auto found = look.cgroups()) return found;
   return look.sockets(node_name, spool_dir);

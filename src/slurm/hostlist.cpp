@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::size_t longest_name = 255;
 constexpr std::size_t most_hosts = 1U << 20U;  // whatever the caller says: products below stay far from overflow
-constexpr std::size_t longest_number = 18;  // digits: fits 64 bits with room to spare
+constexpr std::size_t longest_number = 18;     // digits: fits 64 bits with room to spare
 
 bool is_name_char(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' || c == '_' || c == '-';
@@ -152,10 +152,9 @@ class Expansion {
   }
 
   base::Error refuse(const std::string& why) const {
-    return base::Error{base::ExitCode::surroundings,
-                       "the node list '" + base::printable(text_, 200) + "' cannot be used: " + why,
-                       "look at SLURM_JOB_NODELIST of the job; a node list has the form ultra-[1-18]",
-                       base::Blame::shared};
+    return base::Error{
+        base::ExitCode::surroundings, "the node list '" + base::printable(text_, 200) + "' cannot be used: " + why,
+        "look at SLURM_JOB_NODELIST of the job; a node list has the form ultra-[1-18]", base::Blame::shared};
   }
 
   std::string_view text_;

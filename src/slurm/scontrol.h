@@ -17,8 +17,8 @@ struct NodeAddress {
 
 // `scontrol getaddrs LIST`: "node1: 10.88.0.1:6818", "n: [fd00::1]:6818". In the order of `wanted` (the tool
 // prints node-table order). nullopt-like error (source) for: empty, short, unknown or repeated node, port 0,
-// an unspecified address, a line of any other form or without its end. Such an answer is no fault by itself: one unresolvable
-// name empties it with exit 0 (seen on 24.11 and 26.05), so the caller falls back to show node.
+// an unspecified address, a line of any other form or without its end. Such an answer is no fault by itself: one
+// unresolvable name empties it with exit 0 (seen on 24.11 and 26.05), so the caller falls back to show node.
 base::Result<std::vector<NodeAddress>> parse_getaddrs(std::string_view text, const std::vector<std::string>& wanted);
 
 // `scontrol -ao show node LIST`, by key from the left: a record begins with NodeName= at column 0; the first

@@ -60,7 +60,8 @@ TEST_CASE("outside text cannot forge a log line or send an escape code") {
   CHECK(printable("a\nb\r\t") == "a\\x0ab\\x0d\\x09");
   CHECK(printable("\x1b[31mred\x7f") == "\\x1b[31mred\\x7f");
   CHECK(printable(std::string_view("\0", 1)) == "\\x00");
-  CHECK(printable("\xC2\x9B" "31m") == "\\xc2\\x9b31m");  // CSI as one character
+  CHECK(printable("\xC2\x9B"
+                  "31m") == "\\xc2\\x9b31m");  // CSI as one character
   CHECK(printable("gr\xC3\xBC\xC3\x9F") == "gr\xC3\xBC\xC3\x9F");
   CHECK(printable("\xE2\x82\xAC \xF0\x9F\x98\x80") == "\xE2\x82\xAC \xF0\x9F\x98\x80");
   CHECK(printable("C:\\x") == "C:\\x");
@@ -68,21 +69,23 @@ TEST_CASE("outside text cannot forge a log line or send an escape code") {
 
 TEST_CASE("bytes that are no UTF-8 are shown as bytes") {
   CHECK(printable("\xFF") == "\\xff");
-  CHECK(printable("\xC3") == "\\xc3");                          // cut short
-  CHECK(printable("\xE2\x82") == "\\xe2\\x82");                 // cut short
-  CHECK(printable("\xF0\x9F\x98") == "\\xf0\\x9f\\x98");        // cut short
-  CHECK(printable("\xC0\xAF") == "\\xc0\\xaf");                 // overlong '/'
-  CHECK(printable("\xE0\x80\xAF") == "\\xe0\\x80\\xaf");        // overlong
+  CHECK(printable("\xC3") == "\\xc3");                    // cut short
+  CHECK(printable("\xE2\x82") == "\\xe2\\x82");           // cut short
+  CHECK(printable("\xF0\x9F\x98") == "\\xf0\\x9f\\x98");  // cut short
+  CHECK(printable("\xC0\xAF") == "\\xc0\\xaf");           // overlong '/'
+  CHECK(printable("\xE0\x80\xAF") == "\\xe0\\x80\\xaf");  // overlong
   CHECK(printable("\xF0\x80\x80\xAF") == "\\xf0\\x80\\x80\\xaf");
-  CHECK(printable("\xED\xA0\x80") == "\\xed\\xa0\\x80");        // surrogate
+  CHECK(printable("\xED\xA0\x80") == "\\xed\\xa0\\x80");           // surrogate
   CHECK(printable("\xF4\x90\x80\x80") == "\\xf4\\x90\\x80\\x80");  // beyond Unicode
 }
 
 TEST_CASE("long text is cut between characters") {
   CHECK(printable("abcdef", 6) == "abcdef");
   CHECK(printable("abcdef", 5) == "abcde...");
-  CHECK(printable("ab\n", 5) == "ab...");            // an escape is not cut in two
-  CHECK(printable("a\xC3\xBC" "b", 2) == "a...");    // nor a character
+  CHECK(printable("ab\n", 5) == "ab...");  // an escape is not cut in two
+  CHECK(printable("a\xC3\xBC"
+                  "b",
+                  2) == "a...");  // nor a character
   CHECK(printable(std::string(1000, 'x')).size() == 403);
 }
 

@@ -51,7 +51,8 @@ host::Exit not_started() {
 
 TEST_CASE("an unknown node is final, and every node sees it alike") {
   World world;
-  world.answer("scontrol getaddrs node1,nosuch", fakes::exited(0, captured::after_command("26.05", "scontrol getaddrs node1,nosuch")));
+  world.answer("scontrol getaddrs node1,nosuch",
+               fakes::exited(0, captured::after_command("26.05", "scontrol getaddrs node1,nosuch")));
   world.answer("scontrol -ao show node node1,nosuch",
                fakes::exited(1, captured::answer("26.05", "scontrol-ao-show-node-partly.txt")));
   const auto addresses = world.ask({"node1", "nosuch"});
@@ -94,8 +95,8 @@ TEST_CASE("every try failed otherwise: scontrol's own words are told") {
     REQUIRE_FALSE(addresses);
     CHECK(addresses.error().code == base::ExitCode::source);
     CHECK(world.processes.calls.size() == 4);
-    CHECK(addresses.error().what.find(name == "scontrol-ctld-down.txt" ? "Unable to contact slurm controller" : "munge") !=
-          std::string::npos);
+    CHECK(addresses.error().what.find(name == "scontrol-ctld-down.txt" ? "Unable to contact slurm controller"
+                                                                       : "munge") != std::string::npos);
     CHECK(addresses.error().what.find('\n') == std::string::npos);
   }
 }
@@ -103,7 +104,9 @@ TEST_CASE("every try failed otherwise: scontrol's own words are told") {
 TEST_CASE("some tries timed out and some failed: the source gave no answer") {
   World world;
   world.answer(getaddrs, fakes::timed_out());
-  world.answer(show_node, fakes::timed_out()).answer(show_node, fakes::exited(1, "", "no")).answer(show_node, fakes::timed_out());
+  world.answer(show_node, fakes::timed_out())
+      .answer(show_node, fakes::exited(1, "", "no"))
+      .answer(show_node, fakes::timed_out());
   CHECK(world.ask().error().code == base::ExitCode::source);
 }
 
@@ -217,6 +220,7 @@ TEST_CASE("show topology: one call, and its failure says why") {
   CHECK(show_topology(processes, "/usr/bin/scontrol", "ultra", deadline).error().code == base::ExitCode::time_out);
   CHECK(show_topology(processes, "/usr/bin/scontrol", "x", deadline).error().what.find("down") != std::string::npos);
   CHECK(processes.calls.size() == 3);
-  CHECK(show_topology(processes, "/usr/bin/scontrol", "", host::Deadline(clock, 0s)).error().code == base::ExitCode::time_out);
+  CHECK(show_topology(processes, "/usr/bin/scontrol", "", host::Deadline(clock, 0s)).error().code ==
+        base::ExitCode::time_out);
   CHECK(processes.calls.size() == 3);
 }

@@ -128,7 +128,8 @@ TEST_CASE("with topology.yaml no scontrol is needed") {
     REQUIRE(decision);
     CHECK(decision->block == "b1");
     CHECK(decision->nodes == Names{"ultra-17", "ultra-18"});
-    CHECK(describe(*decision, world.question) == "block b1 (2 of 4 nodes of the job, from topology.yaml (topology racks))");
+    CHECK(describe(*decision, world.question) ==
+          "block b1 (2 of 4 nodes of the job, from topology.yaml (topology racks))");
     world.question.own_node = "ultra-20";
     CHECK(world.ask()->nodes == Names{"ultra-19", "ultra-20"});
     CHECK(world.processes.calls.empty());
@@ -195,7 +196,7 @@ TEST_CASE("where the partition's topology is no block topology, the whole job is
 TEST_CASE("a topology.yaml that is stale, broken or unreadable is told and costs nothing where the whole job fits") {
   const std::string rows[] = {
       "- topology: [\n",
-      "- topology: racks\n  block: {blocks: [{block: b1, nodes: 'ultra-[1-18]'}]}\n",                  // lacks two
+      "- topology: racks\n  block: {blocks: [{block: b1, nodes: 'ultra-[1-18]'}]}\n",                // lacks two
       "- topology: racks\n  block: {blocks: [{block: b1, nodes: 'ultra-[1-18],ultra-[17-20]'}]}\n",  // has two twice
       std::string(5U << 20U, '\n'),
   };

@@ -13,7 +13,9 @@ using Names = std::vector<std::string>;
 
 namespace {
 
-std::string yaml(const std::string& version) { return captured::whole_file(captured::folder(version) / "topology.yaml"); }
+std::string yaml(const std::string& version) {
+  return captured::whole_file(captured::folder(version) / "topology.yaml");
+}
 
 BlockMap map_of(std::vector<Block> blocks) { return {std::move(blocks), "a map"}; }
 
@@ -35,9 +37,12 @@ TEST_CASE("a topology.yaml that is none is an error that says why") {
       {"- topology: u\n  block:\n    blocks:\n      - b1\n", "a block has no name"},
       {"- topology: u\n  block:\n    blocks:\n      - nodes: n1\n", "a block has no name"},
       {"- topology: u\n  block:\n    blocks:\n      - block: b1\n        nodes: [n1, n2]\n", "no host list"},
-      {"- topology: u\n  block:\n    blocks:\n      - block: b1\n        nodes: $(id)\n", "cannot be part of a node name"},
-      {"- topology: u\n  block:\n    blocks:\n      - block: b1\n        nodes: n[1-999999999]\n", "more than 65536 nodes"},
-      {"- topology: u\n  block:\n    blocks:\n      - {block: b1, nodes: 'n[1-60000]'}\n      - {block: b2, nodes: 'm[1-60000]'}\n",
+      {"- topology: u\n  block:\n    blocks:\n      - block: b1\n        nodes: $(id)\n",
+       "cannot be part of a node name"},
+      {"- topology: u\n  block:\n    blocks:\n      - block: b1\n        nodes: n[1-999999999]\n",
+       "more than 65536 nodes"},
+      {"- topology: u\n  block:\n    blocks:\n      - {block: b1, nodes: 'n[1-60000]'}\n      - {block: b2, nodes: "
+       "'m[1-60000]'}\n",
        "more than 5536 nodes"},
   };
   for (const auto& [text, why] : rows) {
@@ -79,7 +84,8 @@ TEST_CASE("a text that yaml-cpp takes for documents without end is read once") {
 
 TEST_CASE("the topology is the one that the partition names, else the default, else the only block one") {
   for (const std::string version : {"25.11", "26.05"}) {
-    for (const std::string& text : {yaml(version), captured::whole_file(captured::folder(version) / "scontrol-show-topoconf.txt")}) {
+    for (const std::string& text :
+         {yaml(version), captured::whole_file(captured::folder(version) / "scontrol-show-topoconf.txt")}) {
       // 25.11's capture has client errors above the document
       const std::string document = text.substr(text.find(text.starts_with("---") ? "---" : "%YAML"));
       CAPTURE(version, document);
@@ -113,7 +119,8 @@ TEST_CASE("no choice possible is no answer") {
       {"- topology: a\n" + block + "- topology: b\n" + block, Kind::none},
       {"- topology: a\n" + flat + "- topology: b\n" + flat, Kind::none},
       {"- topology: a\n  cluster_default: true\n" + flat + "- topology: b\n" + block, Kind::other},
-      {"- topology: a\n  cluster_default: yes\n" + flat + "- topology: b\n  cluster_default: true\n" + block, Kind::none},
+      {"- topology: a\n  cluster_default: yes\n" + flat + "- topology: b\n  cluster_default: true\n" + block,
+       Kind::none},
       {"- topology: a\n  cluster_default: maybe\n" + flat + "- topology: b\n" + block, Kind::block},
       {"- topology: a\n  block: {}\n  flat: true\n", Kind::other},
       {"- topology: a\n  block: {}\n  tree: {}\n", Kind::none},
@@ -133,12 +140,14 @@ TEST_CASE("no choice possible is no answer") {
 
 TEST_CASE("hosts in topology.yaml may be written loosely, as Slurm takes them") {
   for (const char* nodes : {"'n1 , n2 n[3-4],'", "\"n1,,n2\\tn[3,4]\"", "' n[1-4]'"}) {
-    const auto file = parse_topology_yaml(std::string("- topology: u\n  block: {blocks: [{block: b1, nodes: ") + nodes + "}]}\n", "");
+    const auto file =
+        parse_topology_yaml(std::string("- topology: u\n  block: {blocks: [{block: b1, nodes: ") + nodes + "}]}\n", "");
     CAPTURE(nodes);
     REQUIRE(file);
     CHECK(file->map.blocks.at(0).nodes == Names{"n1", "n2", "n3", "n4"});
   }
-  const auto empty = parse_topology_yaml("- topology: u\n  block: {blocks: [{block: b1}, {block: b2, nodes: ''}]}\n", "");
+  const auto empty =
+      parse_topology_yaml("- topology: u\n  block: {blocks: [{block: b1}, {block: b2, nodes: ''}]}\n", "");
   REQUIRE(empty);
   CHECK(empty->map.blocks.at(1).nodes.empty());
 }
@@ -202,7 +211,8 @@ TEST_CASE("every captured show topology is read") {
       CHECK(map->blocks[1].nodes == Names{"node3", "node4"});
     }
   }
-  CHECK(parse_show_topology("BlockName=b1 BlockIndex=0 Nodes=ultra-[1-18]\r\nBlockName=empty BlockIndex=1\r\n")->blocks.size() == 2);
+  CHECK(parse_show_topology("BlockName=b1 BlockIndex=0 Nodes=ultra-[1-18]\r\nBlockName=empty BlockIndex=1\r\n")
+            ->blocks.size() == 2);
 }
 
 TEST_CASE("a show topology cut short at any byte never puts a node into a wrong block") {
@@ -266,8 +276,8 @@ TEST_CASE("the block's list has the job's order, the same on each of its nodes")
 TEST_CASE("a job of ten thousand nodes is cut to its UltraServer") {
   std::string text = "- topology: ultra\n  block:\n    blocks:\n";
   for (int block = 0; block < 556; ++block) {
-    text += "      - block: b" + std::to_string(block) + "\n        nodes: ultra-[" + std::to_string(block * 18 + 1) + "-" +
-            std::to_string(block * 18 + 18) + "]\n";
+    text += "      - block: b" + std::to_string(block) + "\n        nodes: ultra-[" + std::to_string(block * 18 + 1) +
+            "-" + std::to_string(block * 18 + 18) + "]\n";
   }
   const auto job = *expand_hostlist("ultra-[1-10000]", 65'536);
   const auto file = parse_topology_yaml(text, "");

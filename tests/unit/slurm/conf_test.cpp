@@ -121,7 +121,8 @@ TEST_CASE("Include lines are found in any case, and nothing like them") {
 TEST_CASE("an included file counts where it stands") {
   fakes::FakeFiles files;
   files.file(path, "ClusterName=Rack\nSwitchType=before\nMessageTimeout=20\nInclude more-%c.conf\nMessageTimeout=30\n");
-  files.file("/run/slurm/conf/more-rack.conf", "SwitchType=switch/nvidia_imex\nMessageTimeout=25\nInclude /abs/x.conf\n");
+  files.file("/run/slurm/conf/more-rack.conf",
+             "SwitchType=switch/nvidia_imex\nMessageTimeout=25\nInclude /abs/x.conf\n");
   files.file("/abs/x.conf", "Include deeper.conf\nBatchStartTimeout=180\n");
   files.file("/run/slurm/conf/deeper.conf", "PrologFlags=Alloc,noHold\n");  // relative to slurm.conf's folder
   const auto conf = read_conf(files, path);
@@ -229,8 +230,9 @@ TEST_CASE("the spool folder of step sockets") {
 }
 
 TEST_CASE("whether slurmd makes IMEX channels itself") {
-  for (const char* no : {"", "SwitchType=switch/none", "SwitchType=switch/nvidia_imex2", "#SwitchType=switch/nvidia_imex",
-                         "NodeName=a SwitchType=switch/nvidia_imex", "SwitchType=switch/nvidia_imex\nSwitchType=switch/none"}) {
+  for (const char* no :
+       {"", "SwitchType=switch/none", "SwitchType=switch/nvidia_imex2", "#SwitchType=switch/nvidia_imex",
+        "NodeName=a SwitchType=switch/nvidia_imex", "SwitchType=switch/nvidia_imex\nSwitchType=switch/none"}) {
     CAPTURE(no);
     CHECK_FALSE(switch_makes_channels(parsed(no)));
   }
@@ -240,7 +242,8 @@ TEST_CASE("whether slurmd makes IMEX channels itself") {
 
 TEST_CASE("a conf cut short at any byte is read without a crash") {
   const std::string text =
-      "ClusterName=rig # x\nInclude \\\n  a.conf\nPartitionName=DEFAULT Topology=\"u v\"\nPartitionName=p \\\n Nodes=a\n"
+      "ClusterName=rig # x\nInclude \\\n  a.conf\nPartitionName=DEFAULT Topology=\"u v\"\nPartitionName=p \\\n "
+      "Nodes=a\n"
       "SlurmdSpoolDir=/var/spool/%n\\#\n";
   for (std::size_t length = 0; length <= text.size(); ++length) {
     const Conf conf = read_text(text.substr(0, length));

@@ -205,7 +205,8 @@ TEST_CASE("cgroup v2: only living processes of another job count") {
   SECTION("several slurmd on one kernel: whoever's scope it is, the IMEX service is the same") {
     const auto found = world.look(v2("ultra-3_slurmstepd.scope", "job_16", "4711\n"));
     REQUIRE(found);
-    CHECK(found->seen_at == "/sys/fs/cgroup/system.slice/ultra-3_slurmstepd.scope/job_16/step_0/user/task_0/cgroup.procs");
+    CHECK(found->seen_at ==
+          "/sys/fs/cgroup/system.slice/ultra-3_slurmstepd.scope/job_16/step_0/user/task_0/cgroup.procs");
   }
   SECTION("a folder left behind by a job that has ended") {
     CHECK_FALSE(world.look(v2("slurmstepd.scope", "job_16", "")));
@@ -278,8 +279,9 @@ TEST_CASE("the extern step counts for a prolog, not for a person") {
 TEST_CASE("sockets of step daemons tell where no cgroups do") {
   World world;
   fakes::FakeFiles files;
-  for (const char* none : {"ultra-2_17.0", "ultra-2_17.4294967291", "ultra-20_16.0", "ultra_16.0", "ultra-2_16", "ultra-2_16.",
-                           "ultra-2_.0", "ultra-2_x.0", "ultra-2_16.0.0.0", "ultra-2_16.-1", "cred_state", "ultra-2"}) {
+  for (const char* none :
+       {"ultra-2_17.0", "ultra-2_17.4294967291", "ultra-20_16.0", "ultra_16.0", "ultra-2_16", "ultra-2_16.",
+        "ultra-2_.0", "ultra-2_x.0", "ultra-2_16.0.0.0", "ultra-2_16.-1", "cred_state", "ultra-2"}) {
     socket(files, std::string("/var/spool/slurmd/") + none);
   }
   files.file("/var/spool/slurmd/ultra-2_16.5", "a file of that name is no socket");

@@ -85,7 +85,8 @@ TEST_CASE("the refusal says what is wrong") {
   CHECK(expand_hostlist("a[1-3", limit).error().what == "the node list 'a[1-3' cannot be used: a '[' has no ']'");
   CHECK(expand_hostlist("a[[1-2]]", limit).error().what ==
         "the node list 'a[[1-2]]' cannot be used: brackets stand within brackets");
-  CHECK(expand_hostlist("a$b", limit).error().what == "the node list 'a$b' cannot be used: '$' cannot be part of a node name");
+  CHECK(expand_hostlist("a$b", limit).error().what ==
+        "the node list 'a$b' cannot be used: '$' cannot be part of a node name");
   CHECK(expand_hostlist("n[1-19]", 18).error().what ==
         "the node list 'n[1-19]' cannot be used: it names more than 18 nodes");
 }
@@ -118,8 +119,7 @@ TEST_CASE("host lists expand in their own order") {
       {"n[3,1]", {"n3", "n1"}},
       {"n[2,2]", {"n2", "n2"}},
       {"node4,node1,node2", {"node4", "node1", "node2"}},
-      {"ultra-[1-2,08-10]x,b7",
-       {"ultra-1x", "ultra-2x", "ultra-08x", "ultra-09x", "ultra-10x", "b7"}},
+      {"ultra-[1-2,08-10]x,b7", {"ultra-1x", "ultra-2x", "ultra-08x", "ultra-09x", "ultra-10x", "b7"}},
       {"a[8-10]", {"a8", "a9", "a10"}},
       {"a[08-10]", {"a08", "a09", "a10"}},
       {"a[1-03]", {"a1", "a2", "a3"}},

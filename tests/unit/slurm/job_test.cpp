@@ -29,9 +29,8 @@ TEST_CASE("without a usable job id there is no job") {
   for (const std::optional<std::string>& bad :
        {std::optional<std::string>(), std::optional<std::string>(""), std::optional<std::string>("0"),
         std::optional<std::string>("-1"), std::optional<std::string>("17 "), std::optional<std::string>("17.0"),
-        std::optional<std::string>("017"), std::optional<std::string>("4294967296"),
-        std::optional<std::string>("../1"), std::optional<std::string>("17\n18"),
-        std::optional<std::string>("99999999999999999999")}) {
+        std::optional<std::string>("017"), std::optional<std::string>("4294967296"), std::optional<std::string>("../1"),
+        std::optional<std::string>("17\n18"), std::optional<std::string>("99999999999999999999")}) {
     CAPTURE(bad.value_or("(not set)"));
     const auto job = read_with("SLURM_JOB_ID", bad);
     REQUIRE_FALSE(job);

@@ -78,7 +78,9 @@ TEST_CASE("getaddrs: addresses come in the order asked for, as printed") {
 TEST_CASE("getaddrs: what real Slurm printed") {
   for (const std::string version : {"24.11", "26.05"}) {
     CAPTURE(version);
-    const auto said = [&](const std::string& list) { return captured::after_command(version, "scontrol getaddrs " + list); };
+    const auto said = [&](const std::string& list) {
+      return captured::after_command(version, "scontrol getaddrs " + list);
+    };
     CHECK(show(parse_getaddrs(said("node[1-2]"), {"node1", "node2"})) == "node1=10.88.0.1 node2=10.88.0.2 ");
     CHECK(show(parse_getaddrs(said("node[2,1]"), {"node2", "node1"})) == "node2=10.88.0.2 node1=10.88.0.1 ");
     // One name that the controller cannot resolve empties the whole answer.
@@ -90,7 +92,8 @@ TEST_CASE("getaddrs: what real Slurm printed") {
 }
 
 TEST_CASE("getaddrs: an answer cut short at any byte is never taken for the whole") {
-  const std::string text = captured::after_command("26.05", "scontrol getaddrs node[1-2]") + "node18: [fd00::18]:6818\n";
+  const std::string text =
+      captured::after_command("26.05", "scontrol getaddrs node[1-2]") + "node18: [fd00::18]:6818\n";
   const Names wanted{"node1", "node2", "node18"};
   for (std::size_t length = 0; length < text.size(); ++length) {
     CAPTURE(length);
@@ -154,23 +157,26 @@ TEST_CASE("show node: what real Slurm printed") {
     CAPTURE(version);
     CHECK(show(parse_show_node(captured::answer(version, "scontrol-ao-show-node.txt"), four)) ==
           "node4=node4 node1=10.88.0.1 node3=10.88.0.3 node2=10.88.0.2 ");
-    CHECK(show(parse_show_node(captured::answer(version, "scontrol-ao-show-node-list.txt"), {"node1", "node2", "node4"})) ==
-          "node1=10.88.0.1 node2=10.88.0.2 node4=node4 ");
+    CHECK(show(parse_show_node(captured::answer(version, "scontrol-ao-show-node-list.txt"),
+                               {"node1", "node2", "node4"})) == "node1=10.88.0.1 node2=10.88.0.2 node4=node4 ");
     check_source_error(parse_show_node(captured::answer(version, "scontrol-ao-show-node-nosuch.txt"), {"nosuch"}),
                        "Slurm does not know node nosuch");
-    check_source_error(parse_show_node(captured::answer(version, "scontrol-ao-show-node-partly.txt"), {"node1", "nosuch"}),
-                       "Slurm does not know node nosuch");
+    check_source_error(
+        parse_show_node(captured::answer(version, "scontrol-ao-show-node-partly.txt"), {"node1", "nosuch"}),
+        "Slurm does not know node nosuch");
     // The many-line form is not what was asked for.
-    check_source_error(parse_show_node(captured::answer(version, "scontrol-show-node-long.txt"), {"node1"}), "no NodeAddr");
+    check_source_error(parse_show_node(captured::answer(version, "scontrol-show-node-long.txt"), {"node1"}),
+                       "no NodeAddr");
   }
-  CHECK(show(parse_show_node(captured::answer("25.11", "scontrol-ao-show-node-awkward.txt"), {"node1", "node2", "node3", "node4"})) ==
+  CHECK(show(parse_show_node(captured::answer("25.11", "scontrol-ao-show-node-awkward.txt"),
+                             {"node1", "node2", "node3", "node4"})) ==
         "node1=10.88.0.1 node2=10.88.0.2 node3=node3 node4=node4 ");
 }
 
 TEST_CASE("show node: an answer cut short at any byte is never taken for the whole") {
   for (const std::string version : {"24.11", "25.11"}) {
-    const std::string text = captured::answer(version, version == "25.11" ? "scontrol-ao-show-node-awkward.txt"
-                                                                            : "scontrol-ao-show-node.txt");
+    const std::string text = captured::answer(
+        version, version == "25.11" ? "scontrol-ao-show-node-awkward.txt" : "scontrol-ao-show-node.txt");
     const Names wanted{"node1", "node2", "node3", "node4"};
     const std::string whole = show(parse_show_node(text, wanted));
     for (std::size_t length = 0; length < text.size(); ++length) {
