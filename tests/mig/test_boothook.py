@@ -60,7 +60,7 @@ def make_machine():
 
     def make(boards, how, layout, gate=True, **words):
         how, _, suite = how.partition(" on ")
-        m = machine.Machine(boards, suite=suite or "trixie", cloud_init=how == "boothook", **words)
+        m = machine.Machine(boards, suite=suite or "trixie", cloud_init=words.pop("cloud_init", how == "boothook"), **words)
         machines.append(m)
         name, text = shipped(how)
         text = with_layout(text, layout)
@@ -195,3 +195,20 @@ def test_without_the_gate_a_failed_boothook_would_let_slurmd_start(make_machine)
     m = make_machine(["H200"], "boothook", "3g.71gb:3", gate=False)
     assert m.start() == "up"
     assert m.wait_for(lambda: m.slurmd_starts()) and m.layouts() == [{}]
+
+
+@pytest.mark.parametrize("suite", ["trixie", "bookworm", "trixie as on Amazon Linux"])
+def test_the_unit_may_still_reboot_where_cloud_init_works_beside_it_and_the_gpus_are_slow(make_machine, suite):
+    """AWS PCS joins the node from cloud-init's last stage. The unit has to be done before it: also because a finished
+    cloud-init is a sign of a finished boot, after which nothing reboots any more."""
+    suite, _, other = suite.partition(" as ")
+    m = make_machine(["A100-40"], "unit on " + suite, P4D_WORDS, cloud_init=True, time_scale=0.25)
+    if other:      # there cloud-init's last stage does not wait for multi-user.target
+        name = "/usr/lib/systemd/system/cloud-final.service"
+        text = m.read(name)
+        assert "After=multi-user.target\n" in text
+        m.write(name, text.replace("After=multi-user.target\n", ""), replace=True)
+    assert m.start() == "reboot", m.console()
+    assert m.slurmd_starts() == []
+    assert m.start() == "up" and m.layouts() == [P4D], m.console()
+    assert only_reboots(m) == ["--no-block reboot"]
