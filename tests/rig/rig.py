@@ -7,6 +7,7 @@ Prolog= and Epilog=.
 Nothing outlives the `with`: every mount and interface lives in a node's namespaces, and those end with its first process
 (node_init.py), which ends when this process does. What a node may show of itself is under `node.path("/...")`.
 """
+import calendar
 import contextlib
 import ctypes
 import dataclasses
@@ -169,6 +170,7 @@ class Node:
         folder = self.path("/run/munge")
         folder.mkdir(exist_ok=True)
         os.chown(folder, munge.st_uid, munge.st_gid)
+        (folder / "munge.socket.2").unlink(missing_ok=True)
         self.start("munged", ["/usr/bin/setpriv", "--reuid", "munge", "--regid", "munge", "--clear-groups", "/usr/sbin/munged", "-F", "-f"])
 
     def halt(self):
@@ -387,10 +389,16 @@ class Cluster:
             machine.start_munge()
         for node in self.nodes.values():
             node.start_imds()
+        for machine in self.machines():
+            until(f"munge on {machine.name}", lambda: machine.path("/run/munge/munge.socket.2").exists(), 30, 0.02)
         self.ctl.start_slurmctld()
+        until("slurmctld to answer", lambda: self.ctl.run("scontrol", "ping").rc == 0, 30)
         for node in self.nodes.values():
             node.start_slurmd()
-        self.wait_idle(limit=60)
+        try:
+            self.wait_idle(limit=60)
+        except RigError as error:
+            raise RigError(f"{error}\n{self.describe()}") from None
 
     def down(self):
         for machine in self.machines():
@@ -420,7 +428,14 @@ class Cluster:
         node.plug()
         node.start_munge()
         node.start_imds()
+        until(f"munge on {node.name}", lambda: node.path("/run/munge/munge.socket.2").exists(), 30, 0.02)
+        started = time.time()
         node.start_slurmd()
+
+        def registered():
+            shown = dict(w.split("=", 1) for w in self.scontrol("-o", "show", "node", node.name).out.split() if "=" in w)
+            return int(calendar.timegm(time.strptime(shown["SlurmdStartTime"], "%Y-%m-%dT%H:%M:%S"))) >= int(started)
+        until(f"{node.name} to register after its boot", registered, 30)
 
     def write_conf(self, extra=""):
         lines = [
@@ -559,7 +574,7 @@ class Cluster:
         """All that helps to understand a failure."""
         told = [f"Slurm {self.version}: {self.states()}", self.ctl.run("squeue", "-o", "%i %T %r %N").out]
         for name, node in self.nodes.items():
-            for title, text in (("systemctl", "\n".join(" ".join(c) for c in node.calls())), ("starts", str(node.starts())),
+            for title, text in (("slurmd's words", node.read("/var/log/slurmd.out")), ("systemctl", "\n".join(" ".join(c) for c in node.calls())), ("starts", str(node.starts())),
                                 ("node list", node.node_list()), ("prolog log", node.log()), ("slurmd", node.slurmd_log()),
                                 ("processes", node.processes())):
                 if text.strip() not in ("", "[]", self.untouched.strip()):

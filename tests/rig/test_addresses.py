@@ -1,4 +1,6 @@
 """Where the addresses come from when Slurm's first answer is of no use, and words in node records that only look like one."""
+import signal
+
 import pytest
 
 import rig
@@ -21,7 +23,7 @@ def held(cluster, names):
     rig.until(f"prologs to wait on {names}", lambda: all(["is-enabled"] in [c[:1] for c in cluster[n].calls()] for n in names), 20)
 
 
-def start_while(cluster, names=NAMES, **updates):
+def start_while(cluster, names=NAMES, before_release=lambda: None, **updates):
     """Starts a job and, while its prologs wait, updates node records: {"node3": ["NodeAddr=x"]}. Slurm itself knew the right
     address when it sent the job out, as it does when a record goes bad between two jobs."""
     hold(cluster)
@@ -29,6 +31,7 @@ def start_while(cluster, names=NAMES, **updates):
     held(cluster, names)
     for name, words in updates.items():
         cluster.scontrol("update", f"NodeName={name}", *words).check()
+    before_release()
     for node in cluster.nodes.values():
         node.unknob("hold-is-enabled")
 
@@ -100,6 +103,23 @@ def test_a_name_that_nobody_can_resolve_drains_one_node(cluster):
     names = ["node1", "node2"]
     start_while(cluster, names, node2=["NodeAddr=nosuch"])
     one_drain(cluster, names)
+
+
+def test_a_controller_that_does_not_answer_drains_one_node(cluster):
+    # Also what becomes of an unresolvable name where many nodes ask: each of them keeps the controller from the others.
+    for name in NAMES:
+        rig.write(cluster[name].path("/etc/gpu-prolog.toml"), '[imex-prolog]\ndeadline = "32s"\n')
+    start_while(cluster, before_release=lambda: cluster.ctl.ask(do="kill", name="slurmctld", signal=int(signal.SIGSTOP)))
+    rig.until(lambda: f"every prolog to end: {({n: cluster[n].log()[-300:] for n in NAMES})}",
+              lambda: all("PROLOG End" in cluster[n].log() for n in NAMES), 60)
+    cluster.ctl.ask(do="kill", name="slurmctld", signal=int(signal.SIGCONT))
+    rig.until(lambda: f"a drained node: {cluster.states()}", cluster.drained, 60)
+    assert [n for n in NAMES if failed(cluster[n])] == ["node1"]
+    assert cluster.drained() == {"node1": "Prolog error"}
+    assert "rc:6" in cluster["node1"].slurmd_log()
+    for name in NAMES:
+        assert cluster[name].node_list() == cluster.untouched
+        assert "[ERROR]" in cluster[name].log()
 
 
 def test_addresses_given_as_names_are_resolved_by_the_controller(cluster):
