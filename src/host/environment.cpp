@@ -28,4 +28,6 @@ std::string Environment::get_or(const std::string& name, const std::string& othe
   return get(name).value_or(otherwise);
 }
 
+unsigned effective_user() { return geteuid(); }
+
 }  // namespace host

@@ -22,4 +22,6 @@ class Environment {
   std::map<std::string, std::string> values_;
 };
 
+unsigned effective_user();  // the uid that we run as
+
 }  // namespace host

@@ -6,6 +6,9 @@
 
 namespace host {
 
+inline constexpr int standard_output = 1;
+inline constexpr int standard_error = 2;
+
 // First thing in main: a closed 0, 1 or 2 is opened on /dev/null, since otherwise the next file that is opened, a lock
 // or a node list, would become stdout.
 void open_missing_standard_streams();
