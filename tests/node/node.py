@@ -666,9 +666,14 @@ class Node:
             found.append((int(entry), int(rest[1]), words))
         return found
 
-    def leftovers(self):
-        """Processes that a run left behind: everything that is neither the unit's nor a stand-in of the test."""
-        return [p for p in self.processes() if "nvidia-imex -c" not in p[2] and not p[2].startswith("sleep 1000")]
+    def leftovers(self, grace=2.0):
+        """Processes that a run left behind: neither the unit's nor a stand-in of the test, and still there after the grace time."""
+        end = time.monotonic() + grace
+        while True:
+            found = [p for p in self.processes() if p[2] and "nvidia-imex -c" not in p[2] and not p[2].startswith("sleep 1000")]
+            if not found or time.monotonic() > end:
+                return found
+            time.sleep(0.02)
 
     def refusals(self):
         return self.read("/fake/refused", "").splitlines()

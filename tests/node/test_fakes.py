@@ -97,7 +97,7 @@ def test_the_launcher_tells_codes_signals_and_memory(bare_node):
 def test_a_process_left_behind_is_seen(bare_node):
     node = bare_node()
     node.sh("sleep 500 >/dev/null 2>&1 &")
-    node.wait_for(lambda: [words for _, _, words in node.leftovers()] == ["sleep 500"], 5, "the process to be seen")
+    node.wait_for(lambda: [words for _, _, words in node.leftovers(grace=0)] == ["sleep 500"], 5, "the process to be seen")
 
 
 @pytest.mark.parametrize("version", ["24.11", "25.11", "26.05"])

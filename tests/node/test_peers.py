@@ -274,6 +274,15 @@ def test_a_parent_that_is_no_slurmd_leads_nowhere(make_node):
     assert {call["exe"] for call in node.calls("scontrol")} == {"/opt/slurm/bin/scontrol"}
 
 
+@pytest.mark.parametrize("harm", ["chown 1000", "chmod 777"])
+def test_a_slurmd_that_somebody_else_could_have_written_vouches_for_no_neighbour(make_node, harm):
+    node = make_node(parent="/srv/user/sbin/slurmd", scontrol="/srv/user/bin/scontrol")
+    node.install_tool("/opt/slurm/bin/scontrol")
+    node.sh(f"{harm} /srv/user/sbin/slurmd")
+    assert_done(node, node.prolog())
+    assert {call["exe"] for call in node.calls("scontrol")} == {"/opt/slurm/bin/scontrol"}
+
+
 def test_the_path_of_the_caller_is_not_used(make_node):
     node = make_node()
     for tool in ("scontrol", "systemctl", "nvidia-imex-ctl", "getent"):

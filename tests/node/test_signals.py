@@ -78,7 +78,7 @@ def test_kill_in_a_step_leaves_whole_files_and_the_next_run_repairs(node, step):
     run = node.prolog()
     assert run.signal == 9, run
     assert_whole(node)
-    node.wait_for(lambda: node.leftovers() == [], 5, "the child to die with us")
+    assert node.leftovers() == [], "a child outlived us"
     again = node.prolog()
     assert_done(node, again)
     assert temporary_files(node) == []
@@ -117,7 +117,7 @@ def test_kill_at_any_system_call_that_changes_something_leaves_whole_files(node,
             tracer += ["-e", f"inject={name}:signal=KILL:when={number}"]
         run = node.start(tracer=tracer + ["--"]).wait(60)
         assert_whole(node)
-        node.wait_for(lambda: node.leftovers() == [], 5, "the child to die with us")
+        assert node.leftovers() == [], "a child outlived us"
         if run.signal == 0:
             break
         assert run.signal == 9, run
@@ -136,5 +136,5 @@ def test_term_sent_to_the_whole_group_as_slurmd_does_leaves_nothing_behind(node)
     node.sh(f"kill -TERM -{pid}; sleep 0.01; kill -KILL -{pid}", check=False)
     run.wait(10)
     assert run.signal == 9 or run.code == 143, run
-    node.wait_for(lambda: node.leftovers() == [], 5, "the child to die with us")
+    assert node.leftovers() == [], "a child outlived us"
     assert node.list() == OLD_LIST
