@@ -1,7 +1,5 @@
 #include "cli/run.h"
 
-#include <unistd.h>
-
 #include <cerrno>
 #include <optional>
 
@@ -42,7 +40,7 @@ constexpr std::size_t largest_config = 1U << 20U;
 void print(int descriptor, const std::string& text) { host::write_to(descriptor, text); }
 
 int refuse(const Error& error) {
-  print(STDERR_FILENO, "gpu-prolog: " + flow::one_line(error) + "\n");
+  print(host::standard_error, "gpu-prolog: " + flow::one_line(error) + "\n");
   return base::to_int(error.code);
 }
 
@@ -57,7 +55,7 @@ base::Status check_config_owner(const host::FileStatus& status, const std::strin
     return Error{ExitCode::usage, "config file " + path + " " + why, "chown root:root " + path + " && chmod 644 " + path};
   };
   if (status.kind != host::FileStatus::Kind::regular) return refuse_for("is no regular file");
-  const bool own = !processes.is_root() && status.uid == geteuid();
+  const bool own = !processes.is_root() && status.uid == host::effective_user();
   if (status.uid != 0 && !own) return refuse_for("does not belong to root");
   if ((status.permissions & 022U) != 0) return refuse_for("can be written by group or others");
   return base::ok();
@@ -146,12 +144,15 @@ int run_command(commands::Context& context, const Words& words, const Options& o
     case CommandWord::mig_setup:
       return commands::mig_setup(context, options.mig_setup, out);
     case CommandWord::validate:
-      return commands::validate(context, options.validate, commands::ValidateForm{options.json, wants_colour(STDOUT_FILENO, context.host.environment)}, out);
+      return commands::validate(context, options.validate, commands::ValidateForm{options.json, wants_colour(host::standard_output, context.host.environment)}, out);
     case CommandWord::none:
       break;
   }
   return base::to_int(ExitCode::bug);
 }
+
+// Whole JSON texts: nothing else may stand on the same stream.
+bool is_for_programs(commands::MigPrint form) { return form == commands::MigPrint::json || form == commands::MigPrint::aws_json; }
 
 // "PROLOG Start JobId=7: /path": first and last lines as the published script's, so that filters go on working.
 std::string framing_word(CommandWord command) {
@@ -168,15 +169,15 @@ int run(const std::string& argv0, const std::vector<std::string>& arguments) {
   const auto parsed = parse_words(*words);
   if (!parsed) return refuse(parsed.error());
   if (!parsed->help.empty()) {
-    print(STDOUT_FILENO, parsed->help);
+    print(host::standard_output, parsed->help);
     return 0;
   }
   if (parsed->version) {
-    print(STDOUT_FILENO, version_line());
+    print(host::standard_output, version_line());
     return 0;
   }
   if (words->command == CommandWord::none) {
-    print(STDERR_FILENO, short_help());
+    print(host::standard_error, short_help());
     return base::to_int(ExitCode::usage);
   }
 
@@ -209,7 +210,7 @@ int run(const std::string& argv0, const std::vector<std::string>& arguments) {
   report.command = show(words->command);
   report.job = environment.get_or("SLURM_JOB_ID", "");
   report.dry_run = options.dry_run;
-  const bool has_terminal = host::is_terminal(STDERR_FILENO);
+  const bool has_terminal = host::is_terminal(host::standard_error);
   const LogPlaces places = options.dry_run ? LogPlaces{} : log_places(words->command);
   host::LogFile log_file;
   std::optional<host::SyslogSocket> syslog;
@@ -227,8 +228,8 @@ int run(const std::string& argv0, const std::vector<std::string>& arguments) {
   const bool by_hand = !environment.get("SLURM_SCRIPT_CONTEXT");
   const bool mig_tells_on_stderr = words->command == CommandWord::mig_setup && !options.dry_run;
   if ((has_terminal && words->command != CommandWord::validate && !options.dry_run) || mig_tells_on_stderr || (options.log_level_given && by_hand)) {
-    const bool colour = wants_colour(STDERR_FILENO, environment);
-    log_options.terminal = [colour](flow::Level level, std::string_view text) { print(STDERR_FILENO, for_terminal(level, text, colour)); };
+    const bool colour = wants_colour(host::standard_error, environment);
+    log_options.terminal = [colour](flow::Level level, std::string_view text) { print(host::standard_error, for_terminal(level, text, colour)); };
   }
   flow::RunLog log(log_options);
   log.keep_warnings_in(report);
@@ -253,15 +254,18 @@ int run(const std::string& argv0, const std::vector<std::string>& arguments) {
   // --- what people and machines are told -----------------------------------------------------------------
   const bool has_own_json = (words->command == CommandWord::validate || words->command == CommandWord::mig_setup) && !out.empty();
   if (options.json && !has_own_json) {
-    print(STDOUT_FILENO, flow::to_json(report) + "\n");
+    print(host::standard_output, flow::to_json(report) + "\n");
+  } else if (options.dry_run && words->command == CommandWord::mig_setup && is_for_programs(options.mig_setup.print)) {
+    print(host::standard_output, out);
+    if (!options.json) print(host::standard_error, steps_text(report));
   } else if (options.dry_run && words->command != CommandWord::validate) {
-    print(STDOUT_FILENO, out + steps_text(report));
+    print(host::standard_output, out + steps_text(report));
   } else {
-    print(STDOUT_FILENO, out);
+    print(host::standard_output, out);
   }
   if (report.exit_code != 0 && report.error) {
     const std::string job = report.job.empty() ? "" : "job " + base::printable(report.job, 40) + ": ";
-    print(STDERR_FILENO, "gpu-prolog " + report.command + ": " + job + flow::one_line(*report.error) + "\n");
+    print(host::standard_error, "gpu-prolog " + report.command + ": " + job + flow::one_line(*report.error) + "\n");
   }
   return report.exit_code;
 }

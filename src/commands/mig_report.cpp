@@ -133,10 +133,20 @@ void MigReport::write(Context& context) {
   }
 }
 
-int MigReport::ended(Context& context, const std::string& result, const std::string& message, std::string& out) {
-  status_.result = result;
+int MigReport::ended(Context& context, const std::string& result, const std::string& done, std::string& out) {
+  const bool would = context.dry_run() && result == "changed";
+  const std::string message = would ? "every selected GPU would get its layout" : done;
+  status_.result = would ? "planned" : result;
   status_.exit_code = 0;
   status_.message = message;
+  status_.time = mig::utc(context.host.clock.wall());
+  if (context.dry_run()) {
+    status_.dry_run = true;
+    status_.planned = context.plan->sentences();
+    for (mig::GpuStatus& gpu : status_.gpus) {
+      if (gpu.state == "right" && !gpu.placements.empty()) gpu.state = "planned";
+    }
+  }
   status_.cure.clear();
   name_gres(context);
   if (!plan_from_.empty()) {
@@ -160,6 +170,7 @@ int MigReport::failed(Context& context, const Error& error, std::string& out) {
   }
   status_.result = error.code == ExitCode::reboot_needed ? "pending" : "failed";
   status_.exit_code = code;
+  status_.time = mig::utc(context.host.clock.wall());
   status_.message = error.what;
   status_.cure = error.cure;
   // A node of which nothing was seen (wrong words, no root) keeps no status in a dry run, and none that was not begun.

@@ -29,7 +29,7 @@ class MigReport {
   void warn(Context& context, const std::string& text);
 
   // The ends of a run; the exit code. `out` gets the printed form.
-  int ended(Context& context, const std::string& result, const std::string& message, std::string& out);
+  int ended(Context& context, const std::string& result, const std::string& done, std::string& out);
   int failed(Context& context, const base::Error& error, std::string& out);
   // The status file says "rebooting" before it is asked for.
   void rebooting(Context& context, const base::Error& error);

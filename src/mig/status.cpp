@@ -74,6 +74,10 @@ std::string to_json(const Status& status) {
     json["gres_entries"].push_back(std::move(one));
   }
   json["warnings"] = texts(status.warnings);
+  if (status.dry_run) {
+    json["dry_run"] = true;
+    json["planned"] = texts(status.planned);
+  }
   return json.dump(2) + "\n";
 }
 

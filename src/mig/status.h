@@ -34,7 +34,7 @@ struct Status {
   std::string version;   // of gpu-prolog
   std::string boot_id;
   std::string time;      // UTC
-  std::string result;    // running, unchanged, changed, unsupported, pending, rebooting, failed
+  std::string result;    // running, unchanged, changed, unsupported, pending, rebooting, failed; planned (dry run), fits (--check)
   int exit_code = 0;
   std::string message;
   std::string cure;
@@ -42,6 +42,8 @@ struct Status {
   std::vector<GpuStatus> gpus;
   std::vector<GresEntry> gres;
   std::vector<std::string> warnings;
+  bool dry_run = false;
+  std::vector<std::string> planned;  // of a dry run: what would be called
 };
 
 std::string to_json(const Status& status);

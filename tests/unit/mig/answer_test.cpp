@@ -45,6 +45,7 @@ TEST_CASE("exits 9, 12 and 6 mean that the driver is not ready yet") {
 TEST_CASE("empty listings are told by their words, with exit 0 or 6") {
   for (int status : {0, 6}) {
     CHECK(judge(exited(status, captured::h200("lgi"))) == Answer::none);
+    CHECK(judge(exited(status, captured::h200("lgi-by-bus-id"))) == Answer::none);
     CHECK(judge(exited(status, "No GPU instances found: Not Found\n")) == Answer::none);
     CHECK(judge(exited(status, "No compute instances found: Not Found\n")) == Answer::none);
   }

@@ -2,6 +2,7 @@
 
 #include <catch2/catch_test_macros.hpp>
 
+#include "captured.h"
 #include "fakes/fake_files.h"
 
 using namespace mig;
@@ -40,4 +41,14 @@ TEST_CASE("lines of another form in mig-minors are passed over") {
   const auto parsed = parse_mig_minors("gpu0/gi0/access 3\nbroken\nx y\n a b c\n");
   REQUIRE(parsed.size() == 1);
   CHECK(parsed.at("gpu0/gi0/access") == 3);
+}
+
+TEST_CASE("the minor number of the real H200 is read from the driver's file") {
+  fakes::FakeFiles files;
+  files.file("/proc/driver/nvidia/gpus/0000:00:06.0/information", captured::h200("gpu-information"));
+  Gpu gpu = node().front();
+  gpu.index = 5;
+  CHECK(device_minor(files, gpu) == 0);
+  gpu.bus_id = "00000000:00:07.0";
+  CHECK(device_minor(files, gpu) == 5);
 }

@@ -2,6 +2,8 @@
 
 #include <catch2/catch_test_macros.hpp>
 
+#include "captured.h"
+
 using namespace mig;
 
 TEST_CASE("a GPU row that cannot be understood is an error, never a GPU with MIG off") {
@@ -74,4 +76,17 @@ TEST_CASE("compute processes: the header and an empty listing are none") {
   REQUIRE(apps.size() == 1);
   CHECK(apps[0].pid == "4711");
   CHECK(apps[0].name == "/usr/bin/python3, with comma");
+}
+
+TEST_CASE("the real H200 answers the query in the order that was asked for, and has no compute process") {
+  const auto gpus = parse_gpus(captured::h200("gpu-query"));
+  REQUIRE(gpus);
+  REQUIRE(gpus->size() == 1);
+  CHECK(gpus->front().bus_id == "00000000:00:06.0");
+  CHECK(gpus->front().device_id == "0x233510DE");
+  CHECK(gpus->front().off());
+  CHECK(gpus->front().persistence);
+  CHECK(gpus->front().driver == "580.159.04");
+  CHECK(gpus->front().name == "NVIDIA H200");
+  CHECK(parse_compute_apps(captured::h200("apps-noheader")).empty());
 }

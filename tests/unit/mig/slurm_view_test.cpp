@@ -1,0 +1,50 @@
+#include "mig/slurm_view.h"
+
+#include <catch2/catch_test_macros.hpp>
+
+using namespace mig;
+
+TEST_CASE("a node's record: none, another node's among many, keys forged in a person's text") {
+  CHECK_FALSE(parse_node_record("", "n1"));
+  CHECK_FALSE(parse_node_record("Node n1 not found\n", "n1"));
+  CHECK_FALSE(parse_node_record("NodeName=n2 Gres=gpu:1\nNodeName=n3 Gres=gpu:1\n", "n1"));
+  const auto record = parse_node_record("NodeName=n1 Gres=(null) State=IDLE Comment=Gres=gpu:8 State=DOWN\n", "n1");
+  REQUIRE(record);
+  CHECK(record->gres == "(null)");
+  CHECK(record->state == "IDLE");
+}
+
+TEST_CASE("a node's record by its host name, with the reason to the end of the line") {
+  const auto record = parse_node_record(
+      "NodeName=n2 NodeHostName=x Gres=gpu:1\n"
+      "NodeName=gpu-1 Arch=x86_64 Gres=gpu:3g.71gb:2(S:0-1) NodeAddr=10.0.0.1 NodeHostName=ip-10-0-0-1 State=IDLE+DRAIN Reason=gres/gpu count reported lower than configured (0 < 2) [root@now]\n",
+      "ip-10-0-0-1");
+  REQUIRE(record);
+  CHECK(record->name == "gpu-1");
+  CHECK(record->gres == "gpu:3g.71gb:2(S:0-1)");
+  CHECK(record->reason.find("lower than configured (0 < 2)") != std::string::npos);
+}
+
+TEST_CASE("slurmd -G: lines of other gres and none at all") {
+  CHECK(parse_slurmd_gres("").empty());
+  CHECK(parse_slurmd_gres("slurmd: error: no such option\nslurmd: Gres Name=craynetwork Count=4\n").empty());
+  const auto entries = parse_slurmd_gres(
+      "slurmd: Gres Name=gpu Type=1g.18gb Count=1 Index=0 ID=7696487 File=/dev/nvidia0,/dev/nvidia-caps/nvidia-cap12 Links=(null) Flags=HAS_FILE,HAS_TYPE,ENV_NVML,MIG\n"
+      "Gres Name=gpu Type=1g.18gb Count=1 Index=1 ID=7696487\n"
+      "slurmd: Gres Name=gpu Type=(null) Count=2\n");
+  CHECK(gres_text(entries) == "gpu:1g.18gb:2,gpu:2");
+}
+
+TEST_CASE("slurmd.log: only what its newest start complains of counts") {
+  const std::string old_start =
+      "[2026-05-03T06:08:10.580] error: Discarding the following config-only GPU due to lack of File specification:\n"
+      "[2026-05-03T06:08:10.600] slurmd version 25.11.2 started\n"
+      "[2026-05-03T09:00:00.000] Slurmd shutdown completing\n";
+  const std::string new_start = "[2026-05-04T06:08:10.600] slurmd version 25.11.2 started\n";
+  CHECK(complaints("").empty());
+  CHECK(complaints(old_start + new_start).empty());
+  CHECK(complaints(old_start).size() == 1);
+  const auto found = complaints(old_start + "[2026-05-04T06:08:10.500] warning: The following autodetected GPUs are being ignored:\n" + new_start);
+  REQUIRE(found.size() == 1);
+  CHECK(found.front().find("autodetected GPUs are being ignored") != std::string::npos);
+}
