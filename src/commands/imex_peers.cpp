@@ -7,7 +7,6 @@
 #include "host/trusted_tool.h"
 #include "slurm/ask_scontrol.h"
 #include "slurm/find_scontrol.h"
-#include "slurm/hostlist.h"
 
 namespace commands {
 
@@ -38,7 +37,7 @@ std::string describe(const Peers& peers) {
 base::Result<OwnBlock> find_block(const Context& context, const ImexPrologOptions& options, const slurm::Job& job,
                                   const std::optional<slurm::Conf>& conf, const host::Deadline& deadline) {
   const host::Host& host = context.host;
-  auto nodes = slurm::expand_hostlist(job.node_list, site::max_job_nodes);
+  auto nodes = slurm::job_nodes(job);
   if (!nodes) return nodes.error();
   OwnBlock block;
   block.question.scope = options.scope;
@@ -47,7 +46,9 @@ base::Result<OwnBlock> find_block(const Context& context, const ImexPrologOption
   block.question.own_node = job.node_name;
   block.question.partition = job.partition;
   const auto scontrol = slurm::find_scontrol(host.files, host.processes, context.run.log(), options.scontrol);
-  auto decision = slurm::own_block(host.files, host.processes, context.run.log(), conf.value_or(slurm::Conf{}), scontrol,
+  slurm::Conf own_conf = conf.value_or(slurm::Conf{});
+  if (own_conf.path.empty()) own_conf.path = job.conf;  // topology.yaml lies beside it
+  auto decision = slurm::own_block(host.files, host.processes, context.run.log(), own_conf, scontrol,
                                    block.question, deadline);
   if (!decision) return decision.error();
   block.decision = std::move(*decision);

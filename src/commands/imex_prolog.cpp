@@ -160,10 +160,11 @@ struct DomainLimit {
   std::string because;
 };
 
-// The least of --domain-timeout, what the run has left and, with NoHold, the time after which srun gives up.
-DomainLimit domain_limit(const Context& context, const ImexPrologOptions& options, const std::optional<slurm::Conf>& conf,
+// The least of `budget` (what is left of --domain-timeout), what the run has left and, with NoHold, the time after
+// which srun gives up.
+DomainLimit domain_limit(const Context& context, site::milliseconds budget, const std::optional<slurm::Conf>& conf,
                          host::Clock::time_point begin, const host::Deadline& deadline) {
-  const site::milliseconds own = deadline.limit(options.domain_timeout);
+  const site::milliseconds own = deadline.limit(budget);
   const std::string waited = "waited " + base::show_duration(own);
   const auto nohold = nohold_time(conf);
   if (!nohold) return {deadline.within(own), waited};
@@ -311,6 +312,20 @@ int imex_prolog(Context& context, const ImexPrologOptions& options, const std::o
   }
   const auto written = run.step("write", [&] { return imex::write_nodes_config(host.files, daemon_config->nodes_config, list); });
   if (!written) return failed(written.error());
+  const bool look_at_domain = options.wait_domain != WaitDomain::off && ctl->unusable_because.empty();
+  const imex::DomainTask domain_task{peers->nodes(), peers->addresses(), peers->own, daemon_config->command_port,
+                                     epilog_stopped_it ? site::milliseconds(0) : options.settle};
+  site::milliseconds domain_budget = options.domain_timeout;
+  if (look_at_domain && peers->peers.size() > 1) {
+    const auto asked_at = host.clock.now();
+    const auto released = run.step("peers' daemons", [&]() -> base::Result<imex::Released> {
+      return imex::await_peers_released(*ctl->ctl, host.clock, run.log(), domain_task,
+                                        domain_limit(context, domain_budget / 2, conf, begin, deadline).deadline);
+    });
+    if (!released) return failed(released.error());
+    domain_budget -= std::min(domain_budget, std::chrono::duration_cast<site::milliseconds>(host.clock.now() - asked_at));
+  }
+  if (host::stopping()) return failed({ExitCode::time_out, "interrupted by a signal", ""});
   const auto started = run.step("start", [&] { return progress.units->start_and_confirm(options.gate.unit, deadline, options.start_timeout); });
   if (!started) return failed(started.error());
 
@@ -330,13 +345,11 @@ int imex_prolog(Context& context, const ImexPrologOptions& options, const std::o
 
   // --- domain: Slurm gives no barrier between nodes, this wait keeps a job off a half-built domain ---------
   const std::string size = std::to_string(peers->peers.size());
-  if (options.wait_domain == WaitDomain::off || !ready->asked_ctl) {
+  if (!look_at_domain) {
     run.report().summary = "IMEX is started on this node with a list of " + size + " nodes; the domain was not looked at";
     return 0;
   }
-  const DomainLimit limit = domain_limit(context, options, conf, begin, deadline);
-  const imex::DomainTask domain_task{peers->nodes(), peers->addresses(), peers->own, daemon_config->command_port,
-                                     epilog_stopped_it ? site::milliseconds(0) : options.settle};
+  const DomainLimit limit = domain_limit(context, domain_budget, conf, begin, deadline);
   const imex::DomainHands hands{
       [&] { return restart_own_daemon(context, progress, options, state, *ctl->ctl, ready_task, deadline); },
       [&] { return is_still_ours(context, progress, state); }};

@@ -60,4 +60,10 @@ std::string show(const Command& command) {
   return base::printable(line);
 }
 
+std::vector<Exit> Processes::run_all(const std::vector<Command>& commands) {
+  std::vector<Exit> exits;
+  for (const Command& command : commands) exits.push_back(run(command));
+  return exits;
+}
+
 }  // namespace host

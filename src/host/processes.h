@@ -49,6 +49,8 @@ class Processes {
   // Returns when the child has ended and no process of its group is left, at the latest at `limit` + 4 s.
   // A stop signal to us ends the child in the same way (ending: interrupted).
   virtual Exit run(const Command& command) = 0;
+  // The same for several side by side, so that slow ones do not add up; answers in the commands' order.
+  virtual std::vector<Exit> run_all(const std::vector<Command>& commands);
   // Signal 0 to a process: is it there (a zombie is not)?
   virtual bool alive(pid_t pid) const = 0;
   // Start time in clock ticks since boot (field 22 of /proc/PID/stat): with the pid a process' identity.

@@ -13,6 +13,7 @@
 #include <cerrno>
 #include <climits>
 #include <cstdlib>
+#include <thread>
 
 #include "base/text.h"
 #include "host/descriptor.h"
@@ -430,6 +431,17 @@ Exit RealProcesses::run(const Command& command) {
   }
   exit.took = std::chrono::duration_cast<milliseconds>(SteadyClock::now() - begun);
   return exit;
+}
+
+std::vector<Exit> RealProcesses::run_all(const std::vector<Command>& commands) {
+  constexpr std::size_t side_by_side = 18;
+  std::vector<Exit> exits(commands.size());
+  for (std::size_t first = 0; first < commands.size(); first += side_by_side) {
+    const std::size_t last = std::min(first + side_by_side, commands.size());
+    std::vector<std::jthread> threads;
+    for (std::size_t i = first; i < last; ++i) threads.emplace_back([this, &commands, &exits, i] { exits[i] = run(commands[i]); });
+  }
+  return exits;
 }
 
 bool RealProcesses::alive(pid_t pid) const {

@@ -49,16 +49,26 @@ base::Result<DomainView> ToolCtl::domain(host::milliseconds limit) {
   return view;
 }
 
-base::Result<DomainView> ToolCtl::peer_domain(const std::string& address, unsigned port, host::milliseconds limit) {
-  host::Command command;
-  command.program = program_;
-  command.arguments = {"-i", address, std::to_string(port), "-N", "-j"};
-  command.limit = limit;
-  const host::Exit exit = processes_.run(command);
-  if (exit.ending != Ending::exited || exit.out.empty()) {
-    return Error{ExitCode::source, host::show(command) + ": " + host::describe(exit), ""};
+std::vector<base::Result<DomainView>> ToolCtl::peer_domains(const std::vector<std::string>& addresses, unsigned port,
+                                                            host::milliseconds limit) {
+  std::vector<host::Command> commands;
+  for (const std::string& address : addresses) {
+    host::Command command;
+    command.program = program_;
+    command.arguments = {"-i", address, std::to_string(port), "-N", "-j"};
+    command.limit = limit;
+    commands.push_back(std::move(command));
   }
-  return parse_status_json(exit.out);
+  std::vector<base::Result<DomainView>> views;
+  const std::vector<host::Exit> exits = processes_.run_all(commands);
+  for (std::size_t i = 0; i < exits.size(); ++i) {
+    if (exits[i].ending == Ending::exited && !exits[i].out.empty()) {
+      views.push_back(parse_status_json(exits[i].out));
+    } else {
+      views.emplace_back(Error{ExitCode::source, host::show(commands[i]) + ": " + host::describe(exits[i]), ""});
+    }
+  }
+  return views;
 }
 
 LocalStatus DryCtl::local_status(host::milliseconds) {
@@ -79,8 +89,9 @@ base::Result<DomainView> DryCtl::domain(host::milliseconds) {
   return view;
 }
 
-base::Result<DomainView> DryCtl::peer_domain(const std::string&, unsigned, host::milliseconds) {
-  return Error{ExitCode::source, "peers are not asked in a dry run", ""};
+std::vector<base::Result<DomainView>> DryCtl::peer_domains(const std::vector<std::string>& addresses, unsigned,
+                                                           host::milliseconds) {
+  return {addresses.size(), Error{ExitCode::source, "peers are not asked in a dry run", ""}};
 }
 
 }  // namespace imex

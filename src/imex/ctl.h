@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "base/result.h"
 #include "host/files.h"
@@ -23,8 +24,10 @@ class Ctl {
   virtual LocalStatus local_status(host::milliseconds limit) = 0;
   // The domain as the local daemon sees it. Error: source or time_out.
   virtual base::Result<DomainView> domain(host::milliseconds limit) = 0;
-  // The domain as the daemon of `address` sees it, over its command port.
-  virtual base::Result<DomainView> peer_domain(const std::string& address, unsigned port, host::milliseconds limit) = 0;
+  // The domain as the daemon of each address sees it, over its command port; asked side by side, answers in the
+  // addresses' order.
+  virtual std::vector<base::Result<DomainView>> peer_domains(const std::vector<std::string>& addresses, unsigned port,
+                                                             host::milliseconds limit) = 0;
 };
 
 class ToolCtl : public Ctl {
@@ -35,7 +38,8 @@ class ToolCtl : public Ctl {
 
   LocalStatus local_status(host::milliseconds limit) override;
   base::Result<DomainView> domain(host::milliseconds limit) override;
-  base::Result<DomainView> peer_domain(const std::string& address, unsigned port, host::milliseconds limit) override;
+  std::vector<base::Result<DomainView>> peer_domains(const std::vector<std::string>& addresses, unsigned port,
+                                                     host::milliseconds limit) override;
 
  private:
   host::Exit run(std::vector<std::string> arguments, host::milliseconds limit);
@@ -55,7 +59,8 @@ class DryCtl : public Ctl {
 
   LocalStatus local_status(host::milliseconds limit) override;
   base::Result<DomainView> domain(host::milliseconds limit) override;
-  base::Result<DomainView> peer_domain(const std::string& address, unsigned port, host::milliseconds limit) override;
+  std::vector<base::Result<DomainView>> peer_domains(const std::vector<std::string>& addresses, unsigned port,
+                                                     host::milliseconds limit) override;
 
  private:
   const host::Files& files_;

@@ -13,6 +13,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
+constexpr host::milliseconds peer_limit = 2s;  // a blocked command port must not cost more
 constexpr int most_restarts = 2;
 constexpr host::milliseconds jitter_step = 120ms;  // times our place in the list
 
@@ -97,6 +98,43 @@ std::string describe(const DomainOutcome& outcome) {
   return text;
 }
 
+std::string describe(const Released& released) {
+  if (released.asked_long.empty()) return "no peer's daemon holds another list";
+  if (released.still_held.empty()) return "waited for the old daemons of " + list_up(released.asked_long);
+  return "still another list on " + list_up(released.still_held) + "; going on";
+}
+
+Released await_peers_released(Ctl& ctl, host::Clock& clock, host::Log& log, const DomainTask& task, const host::Deadline& deadline) {
+  Released released;
+  std::vector<std::size_t> asked;
+  for (std::size_t id = 0; id < task.addresses.size(); ++id) {
+    if (id != task.own) asked.push_back(id);
+  }
+  host::milliseconds pause = 200ms;
+  for (bool first = true; !asked.empty() && !deadline.over(); first = false) {
+    std::vector<std::string> addresses;
+    for (const std::size_t id : asked) addresses.push_back(task.addresses[id]);
+    const auto views = ctl.peer_domains(addresses, task.command_port, std::max(deadline.limit(peer_limit), host::milliseconds(100)));
+    std::vector<std::size_t> holding;
+    for (std::size_t i = 0; i < asked.size(); ++i) {
+      if (views[i] && !same_list(*views[i], task.addresses)) holding.push_back(asked[i]);
+    }
+    released.still_held.clear();
+    for (const std::size_t id : holding) released.still_held.push_back(named(task.nodes, task.addresses, id));
+    if (first && !holding.empty()) {
+      released.asked_long = released.still_held;
+      log.info("waiting until the daemons of another list are gone: " + list_up(released.still_held));
+    }
+    asked = holding;
+    if (asked.empty() || !clock.sleep(deadline.limit(pause))) break;
+    pause = std::min(pause * 2, host::milliseconds(1000));
+  }
+  if (!released.still_held.empty()) {
+    log.warn("another list is still held by " + list_up(released.still_held) + "; starting all the same, a mismatch is cured once they restart");
+  }
+  return released;
+}
+
 base::Result<DomainOutcome> await_domain(Ctl& ctl, host::Clock& clock, host::Log& log, const DomainTask& task,
                                          const DomainHands& hands, const host::Deadline& deadline) {
   DomainOutcome outcome;
@@ -147,9 +185,9 @@ base::Result<DomainOutcome> await_domain(Ctl& ctl, host::Clock& clock, host::Log
         if (!is_blocked || outcome.restarts >= most_restarts) continue;
         bool came_back = memory.was_gone && is_ready(*view, peer);
         if (!came_back && is_ready(*view, peer)) {
-          const auto its_view = ctl.peer_domain(task.addresses[peer], task.command_port,
-                                                std::max(deadline.limit(2s), host::milliseconds(100)));
-          came_back = its_view && same_list(*its_view, task.addresses);
+          const auto its_view = ctl.peer_domains({task.addresses[peer]}, task.command_port,
+                                                 std::max(deadline.limit(peer_limit), host::milliseconds(100)));
+          came_back = its_view.front() && same_list(*its_view.front(), task.addresses);
         }
         cure = cure || came_back;
       }

@@ -45,6 +45,18 @@ struct DomainOutcome {
 
 std::string describe(const DomainOutcome& outcome);
 
+struct Released {
+  std::vector<std::string> asked_long;  // peers that held another list when we first asked, by name
+  std::vector<std::string> still_held;  // and that still did at the end
+};
+
+std::string describe(const Released& released);
+
+// Before our own start: waits while a peer's daemon still holds another list than ours (its prolog has yet to
+// restart it), since a difference that is met blocks the pair on both sides. A peer that does not answer holds
+// nothing against us. Never an error: at the deadline we go on, and await_domain cures what we meet.
+Released await_peers_released(Ctl& ctl, host::Clock& clock, host::Log& log, const DomainTask& task, const host::Deadline& deadline);
+
 struct DomainHands {
   // Restarts our own daemon with the same list; an error ends the wait.
   std::function<base::Status()> restart;

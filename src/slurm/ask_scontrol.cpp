@@ -11,7 +11,9 @@ namespace {
 
 using Ending = host::Exit::Ending;
 
-constexpr std::size_t output_cap = 64U << 20U;  // show node: up to 1 KiB a node and more, 65,536 nodes
+// show node prints about 1 KiB a node, with long comments some more; a flood must not cost the node its memory.
+std::size_t output_cap(std::size_t nodes) { return (256U << 10U) + nodes * (8U << 10U); }
+constexpr std::size_t topology_cap = 16U << 20U;  // one line a block, the whole cluster
 
 base::Error no_time(const std::string& what) {
   return base::Error{base::ExitCode::time_out, "no time was left for " + what, "see what took the time in this log"};
@@ -44,7 +46,7 @@ base::Result<std::vector<NodeAddress>> node_addresses(host::Processes& processes
   getaddrs.program = scontrol;
   getaddrs.arguments = {"getaddrs", list};
   getaddrs.limit = deadline.limit(site::scontrol_limit);
-  getaddrs.output_cap = output_cap;
+  getaddrs.output_cap = output_cap(nodes.size());
   const host::Exit short_answer = processes.run(getaddrs);
   if (short_answer.ending == Ending::interrupted) return told_to_stop("scontrol getaddrs");
   std::string why = failure(short_answer);
@@ -58,7 +60,7 @@ base::Result<std::vector<NodeAddress>> node_addresses(host::Processes& processes
   host::Command show;
   show.program = scontrol;
   show.arguments = {"-ao", "show", "node", list};
-  show.output_cap = output_cap;
+  show.output_cap = output_cap(nodes.size());
   constexpr std::size_t tries = site::scontrol_pauses.size() + 1;
   bool all_timed_out = true;
   std::string last;
@@ -103,7 +105,7 @@ base::Result<BlockMap> show_topology(host::Processes& processes, const std::stri
   // The name comes from slurm.conf; only one that cannot be taken for an option or KEY=VALUE is passed on.
   if (is_node_name(topology)) command.arguments.push_back(topology);
   command.limit = deadline.limit(site::scontrol_limit);
-  command.output_cap = output_cap;
+  command.output_cap = topology_cap;
   const host::Exit exit = processes.run(command);
   if (exit.ending == Ending::interrupted) return told_to_stop("scontrol show topology");
   const std::string failed = failure(exit);
