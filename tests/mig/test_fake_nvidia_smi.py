@@ -82,6 +82,31 @@ def test_it_answers_as_the_real_one_did_byte_for_byte(captured, name):
     assert (r.stdout, r.returncode) == (body, rc)
 
 
+def sections(name):
+    """A file of several captures: (words, output, exit code) of each."""
+    out = []
+    for part in re.split(r"(?m)^\$ nvidia-smi ?", open(os.path.join(CAPTURES, name)).read())[1:]:
+        command, _, rest = part.partition("\n")
+        body, _, rc = rest.rpartition("rc=")
+        out.append((command, body, int(rc)))
+    return out
+
+
+@pytest.mark.parametrize("words,body,rc", [s for s in sections("forms.txt") if s[0] != "mig"], ids=lambda v: v if isinstance(v, str) and "\n" not in v else "")
+def test_other_words_are_answered_as_the_real_one_did_byte_for_byte(captured, words, body, rc):
+    r = captured.run(words)
+    assert (r.stdout, r.returncode) == (body, rc)
+
+
+def test_the_real_help_knows_every_word_of_mig_that_is_used_here():
+    text = open(os.path.join(CAPTURES, "mig-help.txt")).read()
+    for word in ("-i", "-gi", "-ci", "-lgip", "-lgipp", "-lgi", "-lcip", "-lcipp", "-lci", "-cgi", "-C", "-cci", "-dci", "-dgi"):
+        assert "[%s | " % word in text, word
+    flat = " ".join(text.split())
+    assert "an optional placement specifier, which consists of a colon and a placement start index" in flat
+    assert "Provide comma separated values for more than one device" in flat
+
+
 def test_the_plain_table_is_the_real_one_but_for_the_time(captured):
     _, body, rc = capture("plain.txt")
     r = captured.run("")
