@@ -48,6 +48,7 @@ static std::string describe(const std::vector<GpuPlan>& plans) {
 }
 static std::string describe(const Built& built) {
   const auto done = std::count_if(built.outcomes.begin(), built.outcomes.end(), [](const GpuOutcome& o) { return o.done; });
+  if (!built.is_real) return "instances on " + std::to_string(done) + " GPUs, as below";
   return std::to_string(done) + " of " + std::to_string(built.outcomes.size()) + " GPUs, read back";
 }
 
@@ -188,6 +189,7 @@ void follow(std::vector<mig::GpuPlan>& plans, const std::vector<mig::Gpu>& gpus)
 
 base::Result<Words> switch_modes(std::vector<mig::GpuPlan>& plans, mig::MigChanges& changes, std::vector<mig::Gpu>& gpus, ModeWords& words) {
   std::string said;
+  bool is_real = true;
   for (const bool on : {false, true}) {
     std::vector<mig::Gpu> these;
     for (const mig::GpuPlan& plan : plans) {
@@ -197,6 +199,7 @@ base::Result<Words> switch_modes(std::vector<mig::GpuPlan>& plans, mig::MigChang
     auto changed = changes.set_mode(these, on);
     if (!changed) return changed.error();
     gpus = changed->gpus;
+    is_real = changed->is_real;
     said += (said.empty() ? "" : " ") + changed->said;
   }
   words = judge_mode(plans, gpus);
@@ -206,6 +209,7 @@ base::Result<Words> switch_modes(std::vector<mig::GpuPlan>& plans, mig::MigChang
                  "look at `dmesg` for NVRM or Xid lines; driver " + gpus.front().driver};
   }
   follow(plans, gpus);
+  if (!is_real) return Words{"a change, as below"};
   return Words{words.pending.empty() ? "current and pending as wanted on every GPU" : "pending on " + base::join(words.pending, ", ")};
 }
 

@@ -145,7 +145,7 @@ base::Result<ModeChange> RealMigChanges::set_mode(const std::vector<Gpu>& gpus, 
     if (call.answer == Answer::stopped || call.answer == Answer::no_permission) return as_error(call.answer, call.shown, call.exit);
     Smi::Gpus now = smi_.gpus(site::smi_query_limit);
     if (now.answer != Answer::ok) return now.error;
-    ModeChange result{std::move(now.gpus), base::printable(base::trim(call.exit.out + call.exit.err), 2000)};
+    ModeChange result{std::move(now.gpus), base::printable(base::trim(call.exit.out + call.exit.err), 2000), true};
     bool ignored = false;
     for (const Gpu& asked : gpus) {
       const Gpu* after = find_by_bus(result.gpus, asked.bus_id);
@@ -304,7 +304,7 @@ base::Result<ModeChange> DryMigChanges::set_mode(const std::vector<Gpu>& gpus, b
   std::vector<std::string> ids;
   for (const Gpu& gpu : gpus) ids.push_back(gpu.bus_id);
   plan_.add("would run nvidia-smi -i " + base::join(ids, ",") + " -mig " + (on ? "1" : "0") + ", and ask whether it took");
-  ModeChange result{gpus_, ""};
+  ModeChange result{gpus_, "", false};
   for (Gpu& gpu : result.gpus) {
     if (find_by_bus(gpus, gpu.bus_id) != nullptr) gpu.current = gpu.pending = on ? Mode::enabled : Mode::disabled;
   }
@@ -320,6 +320,7 @@ base::Status DryMigChanges::clear(const Gpu& gpu) {
 
 base::Result<Built> DryMigChanges::build(const std::vector<GpuPlan>& plans) {
   Built built;
+  built.is_real = false;
   for (const GpuPlan& plan : plans) {
     if (plan.switch_off || (!plan.build && plan.without_ci.empty() && !plan.clear)) continue;
     if (plan.clear && !clear(plan.gpu)) continue;

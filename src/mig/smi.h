@@ -59,6 +59,7 @@ class Smi {
 struct ModeChange {
   std::vector<Gpu> gpus;  // the whole node, asked again after the call
   std::string said;       // what the call printed: never the verdict, only its reason
+  bool is_real = true;    // not of a dry run
 };
 
 struct GpuOutcome {
@@ -71,6 +72,7 @@ struct GpuOutcome {
 struct Built {
   std::vector<GpuOutcome> outcomes;          // of the GPUs that were to be changed
   std::vector<GpuInstance> gpu_instances;    // of the whole node, read back
+  bool is_real = true;                       // not of a dry run
 };
 
 // Changes, each with its proof.
