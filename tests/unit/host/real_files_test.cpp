@@ -541,10 +541,12 @@ TEST_CASE("under a root every path stays inside, absolute links and dots include
   folder.file("proc/devices", "Character devices:\n235 nvidia-caps-imex-channels\n", 0644);
   std::filesystem::create_symlink("/etc/a", folder / "absolute");
   std::filesystem::create_symlink("../../../../../../etc/a", folder / "dots");
+  std::filesystem::create_symlink("/etc/a", folder / "etc/deeper");
   std::filesystem::create_symlink("/etc", folder / "folder");
   std::filesystem::create_symlink("/proc/self/root/etc/hostname", folder / "out");
   CHECK(files.read("/etc/a", 100).value() == "the root's");
   CHECK(files.read("/absolute", 100).value() == "the root's");
+  CHECK(files.read("/etc/deeper", 100).value() == "the root's");
   CHECK(files.read("/dots", 100).value() == "the root's");
   CHECK(files.read("/folder/a", 100).value() == "the root's");
   CHECK(files.read("/folder/../../../etc/./a", 100).value() == "the root's");
