@@ -75,7 +75,7 @@ def capture(name):
     return command[len("$ nvidia-smi"):].split(), body, int(rc)
 
 
-@pytest.mark.parametrize("name", ["L.txt", "apps.txt", "badfield.txt", "badindex.txt", "lci.txt", "lcip.txt", "lgi.txt", "lgip.txt", "lgipp.txt", "migbadidx.txt", "migquery.txt", "migquery_nounits.txt", "version.txt"])
+@pytest.mark.parametrize("name", ["L.txt", "apps.txt", "apps-noheader.txt", "gpu-query.txt", "lgi-by-bus-id.txt", "badfield.txt", "badindex.txt", "lci.txt", "lcip.txt", "lgi.txt", "lgip.txt", "lgipp.txt", "migbadidx.txt", "migquery.txt", "migquery_nounits.txt", "version.txt"])
 def test_it_answers_as_the_real_one_did_byte_for_byte(captured, name):
     words, body, rc = capture(name)
     r = captured.run(words)

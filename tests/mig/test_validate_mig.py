@@ -214,6 +214,19 @@ def test_it_leaves_no_file_behind(ready):
     assert test_mig_setup.files_of(ready) == before
 
 
+def test_validate_without_a_word_looks_at_mig_where_mig_was_set_up(ready):
+    ready.sh("nvidia-smi mig -i 0 -dci; nvidia-smi mig -i 0 -dgi")
+    r = ready.run("validate")
+    assert r.code == 1 and "10:00.0" in r.out.lower() and "mig" in r.out, r
+    assert r.changing() == []
+
+
+def test_a_hanging_nvidia_smi_is_a_finding_in_time(ready):
+    ready.rule(".*", dict(hang="before", term="ignore"), times=99)
+    r = validate(ready, timeout=150)
+    assert r.code == 1 and "nvidia-smi" in r.out and r.seconds < 130, r
+
+
 def slurm(node, gres, reason=None):
     node.script("bin/scontrol", """#!/bin/sh
 echo "$*" >>/var/lib/fake-nvidia-smi/scontrol.calls
