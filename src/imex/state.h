@@ -19,11 +19,11 @@ namespace imex {
 struct RunIdentity {
   std::string job_id;
   std::string sluid;          // Slurm 25.11+, else empty
-  std::string restart_count;  // may be empty
+  std::string restart_count;  // may be empty; an epilog's is one too high where the run was requeued
   std::string start_time;     // may be empty
 };
 
-// The job id and whatever both sides know agree.
+// The job id and whatever both sides know agree; the restart count only where no start time is known.
 bool same_run(const RunIdentity& a, const RunIdentity& b);
 
 enum class Phase {
