@@ -27,28 +27,33 @@ def binary():
 
 
 class Clusters:
-    """Makes a version's cluster when it is first asked for, and anew when a test left it in a state that cannot be cleaned."""
+    """The cluster of one Slurm version: made when it is first asked for, and anew for a test that wants it otherwise or after
+    one that left it in a state that cannot be cleaned."""
 
-    def __init__(self, version, **options):
+    def __init__(self, version):
         self.version = version
-        self.options = options
+        self.options = None
         self.cluster = None
         self.root = None
 
-    def get(self):
+    def get(self, **options):
         if self.root is None:
             try:
                 self.root = rig.slurm_root(self.version)
             except rig.NoSuite as reason:
                 skipped[self.version] = str(reason)
-                pytest.skip(f"SKIPPED, NOT PASSED: {reason}")
-        if self.cluster is not None:
+        if self.version in skipped:
+            pytest.skip(f"SKIPPED, NOT PASSED: {skipped[self.version]}")
+        options = {"nodes": 6, "blocks": BLOCKS} | options
+        if self.cluster is not None and self.options == options:
             try:
                 self.cluster.clean()
                 return self.cluster
             except (rig.RigError, OSError):
-                self.close()
-        self.cluster = rig.Cluster(self.root, binary(), nodes=6, blocks=BLOCKS, **self.options)
+                pass
+        self.close()
+        self.options = options
+        self.cluster = rig.Cluster(self.root, binary(), **options)
         try:
             self.cluster.up()
         except BaseException:
@@ -82,8 +87,9 @@ def pytest_runtest_makereport(item, call):
     """A failed test tells what its nodes know: their logs are gone with the cluster."""
     outcome = yield
     report = outcome.get_result()
-    if report.when == "call" and report.failed and "cluster" in getattr(item, "funcargs", {}):
-        cluster = item.funcargs["cluster"]
+    clusters = getattr(item, "funcargs", {}).get("clusters")
+    if report.when == "call" and report.failed and clusters is not None and clusters.cluster is not None:
+        cluster = clusters.cluster
         try:
             report.sections.append(("cluster", cluster.describe()))
         except Exception as error:  # a broken cluster must not hide the failure itself

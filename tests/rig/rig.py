@@ -251,14 +251,15 @@ class GpuNode(Node):
         up = self.upper
         (self.folder / "devices").write_text("Character devices:\n  1 mem\n  5 /dev/tty\n195 nvidia\n"
                                              "234 nvidia-caps-imex-channels\n235 nvidia-caps\n\nBlock devices:\n259 blkext\n")
-        for source in sorted(FAKES.iterdir()):
-            target = up / "usr/bin" / source.name
+        for name, source in ({f.name: f for f in sorted(FAKES.iterdir())} | self.cluster.programs).items():
+            target = up / "usr/bin" / name
             for folder in (up / "usr", up / "usr/bin"):
                 folder.mkdir(exist_ok=True)
                 folder.chmod(0o755)
             shutil.copyfile(source, target)
             target.chmod(0o755)
         write(up / "etc/nvidia-imex/config.cfg", "LOG_LEVEL=4\nSERVER_PORT=50000\nIMEX_CMD_PORT=50005\nIMEX_CMD_ENABLED=1\n"
+                                                 "LOG_FILE_NAME=/var/log/nvidia-imex.log\nDAEMONIZE=1\nIMEX_WAIT_FOR_QUORUM=RECOVERY\n"
                                                  "IMEX_NODE_CONFIG_FILE=/etc/nvidia-imex/nodes_config.cfg\n")
         write(up / NODE_LIST[1:], self.cluster.untouched)
         for folder in (up / "etc/nvidia-imex",):
@@ -274,8 +275,15 @@ class GpuNode(Node):
         self.ip("addr add 169.254.169.254/32 dev lo")
         self.imds = imds.Imds(self.pid, "169.254.169.254", self.cluster.instance_type)
 
-    def start_slurmd(self):
-        self.start("slurmd", ["/usr/sbin/slurmd", "-D", "-N", self.name])
+    def start_slurmd(self, *options):
+        self.start("slurmd", ["/usr/sbin/slurmd", "-D", "-N", self.name, *options])
+
+    def lab(self, **settings):
+        """How tests/lab's daemon behaves at its next start (tests/lab/imexd/imexd.hpp says what there is)."""
+        write(self.path("/etc/nvidia-imex/lab.cfg"), "".join(f"{k}={v}\n" for k, v in settings.items()))
+
+    def unlab(self):
+        self.path("/etc/nvidia-imex/lab.cfg").unlink(missing_ok=True)
 
     def knob(self, name, value="1"):
         """Sets how a fake of this node behaves (fakes/systemctl and fakes/nvidia-imex-ctl say which knobs there are)."""
@@ -314,6 +322,8 @@ class GpuNode(Node):
     def forget(self):
         """Back to a node on which no prolog has run: list, channel, logs, knobs. Only what the last epilog knows stays."""
         self.unknob_all()
+        self.unlab()
+        self.path("/etc/gpu-prolog.toml").unlink(missing_ok=True)
         shutil.rmtree(self.path("/dev/nvidia-caps-imex-channels"), ignore_errors=True)
         for name in ("systemctl.calls", "imex.starts", "nvidia-imex-prolog.log"):
             self.path(f"/var/log/{name}").unlink(missing_ok=True)
@@ -327,15 +337,15 @@ class Cluster:
 
     untouched = "# not configured\n"
 
-    def __init__(self, root, prolog, nodes=4, conf="", blocks=None, instance_type="p6e-gb200.36xlarge", node_addr=None):
+    def __init__(self, root, prolog, nodes=4, conf="", blocks=None, instance_type="p6e-gb200.36xlarge", programs=None):
         """`conf`: slurm.conf lines that come last and so win. `blocks`: {"b1": "node[1-2]"} makes topology/block.
-        `node_addr`: {"node3": "a-name"} in place of that node's address in slurm.conf."""
+        `programs`: {"nvidia-imex": file} in place of the stand-ins in /usr/bin of every node."""
         self.root = Path(root)
         self.prolog = Path(prolog)
         self.conf = conf
         self.blocks = blocks
         self.instance_type = instance_type
-        self.node_addr = node_addr or {}
+        self.programs = programs or {}
         self.work = Path(tempfile.mkdtemp(prefix="gpu-prolog-rig-"))
         self.work.chmod(0o755)
         self.shared = self.work / "shared"
@@ -430,7 +440,7 @@ class Cluster:
         node.start_imds()
         until(f"munge on {node.name}", lambda: node.path("/run/munge/munge.socket.2").exists(), 30, 0.02)
         started = time.time()
-        node.start_slurmd()
+        node.start_slurmd("-b")  # the machine itself was not booted, so slurmd is told to say so
 
         def registered():
             shown = dict(w.split("=", 1) for w in self.scontrol("-o", "show", "node", node.name).out.split() if "=" in w)
@@ -453,7 +463,7 @@ class Cluster:
                 settings[key] = value
         lines += [f"{k}={v}" for k, v in settings.items()]
         for node in self.nodes.values():
-            lines.append(f"NodeName={node.name} NodeAddr={self.node_addr.get(node.name, node.address)} CPUs=2 RealMemory=1000 State=UNKNOWN")
+            lines.append(f"NodeName={node.name} NodeAddr={node.address} CPUs=2 RealMemory=1000 State=UNKNOWN")
         lines += ["PartitionName=no Nodes=ALL Default=YES State=UP OverSubscribe=NO",
                   "PartitionName=excl Nodes=ALL State=UP OverSubscribe=EXCLUSIVE",
                   "PartitionName=yes Nodes=ALL State=UP OverSubscribe=YES:4",

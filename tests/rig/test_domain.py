@@ -1,0 +1,198 @@
+"""The whole domain on real Slurm: nodes of one UltraServer with tests/lab's make-believe nvidia-imex, which connects to its
+peers over the nodes' own network. What a job sees when its first task starts."""
+import importlib.util
+import json
+
+import pytest
+
+import rig
+
+NAMES = ["node1", "node2", "node3"]
+JOB = ("-N3", "--exclusive", "-w", "node[1-3]")
+# Each task keeps the status that its own node's daemon tells, before it does anything else.
+TASK = 'nvidia-imex-ctl -N -j >"/rig/out/$SLURM_JOB_ID.$SLURM_RESTART_COUNT.$SLURMD_NODENAME.json"'
+
+
+def imexd():
+    spec = importlib.util.spec_from_file_location("lab_tools", rig.PROJECT / "tests/lab/tools.py")
+    tools = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(tools)
+    return tools.imexd()
+
+
+@pytest.fixture(scope="session")
+def daemon():
+    return imexd()
+
+
+@pytest.fixture
+def make(clusters, daemon):
+    def make_cluster(flags="Alloc,DeferBatch", **more):
+        return clusters.get(nodes=3, blocks={"b1": "node[1-3]"}, conf=f"PrologFlags={flags}",
+                            programs={"nvidia-imex": daemon, "nvidia-imex-ctl": daemon}, **more)
+    return make_cluster
+
+
+def status(cluster, job, node, restart=""):
+    path = cluster.shared / f"out/{job}.{restart}.{node}.json"
+    text = path.read_text() if path.exists() else ""
+    return json.loads(text) if text.strip() else {}
+
+
+def missing(told, nodes):
+    """Pairs of `nodes` that are not connected in a status, both directions; every pair where there is none."""
+    known = {n["host"]: n for n in told.get("nodes", {}).values()}
+    return [(a.name, b.name) for a in nodes for b in nodes if a is not b
+            and {"CONNECTED"} != {c["status"] for c in known.get(a.address, {}).get("connections", {}).values()
+                                  if c["host"] == b.address}]
+
+
+def connected(cluster, job, names, restart=""):
+    """Every pair of the job's nodes was connected, as each of these nodes saw it when its task began."""
+    nodes = [cluster[n] for n in names]
+    return all(missing(status(cluster, job, name, restart), nodes) == [] for name in names)
+
+
+def run(cluster, names):
+    done = cluster.srun(f"-N{len(names)}", "--exclusive", "-w", ",".join(names), "sh", "-c", f"{TASK}; echo $SLURM_JOB_ID")
+    assert done.rc == 0, done.err
+    return done.out.split()[0]
+
+
+def active(node):
+    return node.run("systemctl", "is-active", "nvidia-imex").out.strip()
+
+
+def ended(cluster, names=NAMES):
+    """No daemon runs and no list has an address in it."""
+    return all(active(cluster[n]) == "inactive" and all(line.startswith("#") for line in cluster[n].node_list().splitlines())
+               for n in names)
+
+
+def test_jobs_back_to_back_on_overlapping_nodes_start_with_every_pair_connected(make):
+    cluster = make("Alloc")
+    for names in (NAMES, NAMES, ["node1", "node2"], ["node2", "node3"], NAMES):
+        job = run(cluster, names)
+        assert connected(cluster, job, names), [status(cluster, job, n) for n in names]
+    cluster.wait_idle()
+    assert ended(cluster)
+    assert cluster.drained() == {}
+
+
+def test_a_job_over_stale_daemons_of_other_jobs_starts_with_every_pair_connected(make):
+    cluster = make("Alloc")
+    lists = {"node1": "10.88.0.1\n10.88.0.2\n", "node2": "10.88.0.2\n10.88.0.3\n10.88.0.1\n", "node3": "10.88.0.3\n"}
+    for name, text in lists.items():
+        cluster[name].path(rig.NODE_LIST).write_text(text)
+        cluster[name].run("systemctl", "start", "nvidia-imex").check()
+    job = run(cluster, NAMES)
+    assert connected(cluster, job, NAMES), [status(cluster, job, n) for n in NAMES]
+    assert cluster.drained() == {}
+
+
+def test_a_requeued_job_gets_its_domain_anew(make):
+    cluster = make()
+    job = cluster.sbatch(*JOB, script=f"srun sh -c '{TASK}'\n[ -n \"$SLURM_RESTART_COUNT\" ] || exec sleep 300\n")
+    cluster.wait_process(cluster["node1"], "sleep 300")
+    assert connected(cluster, job, NAMES)
+    cluster.scontrol("requeue", str(job)).check()
+    cluster.wait_job(job, "PENDING")
+    cluster.wait_idle()
+    assert ended(cluster)
+    cluster.again(job)
+    assert connected(cluster, job, NAMES, restart="1"), [status(cluster, job, n, "1") for n in NAMES]
+    expected = cluster.expected_list("node1", NAMES)
+    for name in NAMES:
+        assert cluster[name].starts() == [expected] * 2
+    assert cluster.drained() == {}
+
+
+def test_a_job_cancelled_during_the_domain_wait_leaves_no_domain_and_no_drain(make):
+    cluster = make()
+    for name in NAMES:
+        rig.write(cluster[name].path("/etc/gpu-prolog.toml"), '[imex-prolog]\ndomain-timeout = "8s"\nready-timeout = "8s"\n')
+    # WAITING_FOR_PEERS is about peers, so this node goes on to the domain wait as well.
+    cluster["node3"].lab(slow_start=4)
+    job = cluster.sbatch(*JOB, wrap="exec sleep 300")
+    rig.until("the domain wait on node1", lambda: "local daemon is READY" in cluster["node1"].log(), 30)
+    cluster.ctl.run("scancel", str(job)).check()
+    cluster.wait_idle(limit=60)
+    assert ended(cluster)
+    assert cluster.drained() == {}
+    cluster["node3"].unlab()
+    job = run(cluster, NAMES)
+    assert connected(cluster, job, NAMES)
+
+
+def test_after_a_node_reboots_during_a_job_the_next_job_has_its_domain(make):
+    cluster = make()
+    first = cluster.sbatch("--no-requeue", *JOB, wrap="exec sleep 300")
+    cluster.wait_process(cluster["node1"], "sleep 300")
+    stale = cluster.expected_list("node1", NAMES)
+    cluster.reboot(cluster["node2"])
+    # The list is still on its disk, and an enabled unit starts with it at boot.
+    assert cluster["node2"].node_list() == stale
+    cluster["node2"].run("systemctl", "start", "nvidia-imex").check()
+    cluster.ctl.run("scancel", str(first))
+    rig.until(lambda: f"every node to be idle: {cluster.states()}", lambda: cluster.drained() or all(s == "idle" for s, _ in cluster.states().values()), 60)
+    assert cluster.drained() == {}
+    job = run(cluster, NAMES)
+    assert connected(cluster, job, NAMES), [status(cluster, job, n) for n in NAMES]
+    channel = cluster["node2"].run("stat", "-c", "%t:%T %a", "/dev/nvidia-caps-imex-channels/channel0")
+    assert channel.out == "ea:0 666\n"
+
+
+@pytest.mark.parametrize("flags", ["Alloc,DeferBatch", "Alloc,NoHold"])
+def test_a_batch_script_starts_when_every_node_is_connected(make, flags):
+    cluster = make(flags)
+    cluster["node3"].lab(slow_start=3)
+    job = cluster.sbatch(*JOB, script=TASK)
+    cluster.wait_job(job, "COMPLETED")
+    assert missing(status(cluster, job, "node1"), [cluster[n] for n in NAMES]) == []
+    assert cluster.drained() == {}
+
+
+@pytest.mark.parametrize("flags, batch_waits", [("Alloc,DeferBatch", True), ("Alloc,NoHold", False)])
+def test_without_the_domain_wait_only_deferbatch_keeps_a_batch_script_from_a_half_built_domain(make, flags, batch_waits):
+    # What the wait is for: Slurm itself holds the script only for its own node's prolog, or with DeferBatch for all of them.
+    cluster = make(flags)
+    for name in NAMES:
+        rig.write(cluster[name].path("/etc/gpu-prolog.toml"), '[imex-prolog]\nwait-domain = "off"\n')
+    cluster["node3"].lab(slow_start=3)
+    job = cluster.sbatch(*JOB, script=f'{TASK}; cp /proc/uptime "/rig/out/$SLURM_JOB_ID.began"')
+    cluster.wait_job(job, "COMPLETED")
+    rig.until("node3's prolog to end", lambda: "PROLOG End" in cluster["node3"].log(), 30)
+    apart = [pair for pair in missing(status(cluster, job, "node1"), [cluster[n] for n in NAMES]) if "node3" in pair]
+    if not batch_waits:
+        assert apart != []
+    assert cluster.drained() == {}
+
+
+def test_validate_imex_srun_sees_every_node_of_a_connected_job(make):
+    cluster = make()
+    job = cluster.sbatch(*JOB, script="/rig/bin/gpu-prolog validate imex --srun; echo \"exit $?\"\n"
+                                      "/rig/bin/gpu-prolog validate imex --srun --json >/rig/out/$SLURM_JOB_ID.validate.json\n")
+    cluster.wait_job(job, "COMPLETED")
+    text = cluster.output(job)
+    for name in NAMES:
+        assert name in text, text
+    told = json.loads((cluster.shared / f"out/{job}.validate.json").read_text())
+    assert isinstance(told, dict)
+    assert "exit 0\n" in text, text
+
+
+def test_validate_imex_srun_names_the_node_whose_daemon_is_gone(make):
+    cluster = make()
+    job = cluster.sbatch(*JOB, script="sleep 1; until [ -e /rig/out/go ]; do sleep 0.1; done\n"
+                                      "/rig/bin/gpu-prolog validate imex --srun; echo \"exit $?\"\n")
+    cluster.wait_process(cluster["node1"], "sleep 0.1")
+    pid = cluster["node3"].run("systemctl", "show", "--value", "-p", "MainPID", "nvidia-imex").out.strip()
+    cluster["node3"].run("/bin/sh", "-c", f"kill -9 {pid}").check()
+    (cluster.shared / "out/go").touch()
+    try:
+        cluster.wait_job(job, "COMPLETED")
+    finally:
+        (cluster.shared / "out/go").unlink()
+    text = cluster.output(job)
+    assert "exit 1\n" in text, text
+    assert "node3" in text, text
