@@ -227,7 +227,8 @@ int run(const std::string& argv0, const std::vector<std::string>& arguments) {
   }
   const bool by_hand = !environment.get("SLURM_SCRIPT_CONTEXT");
   const bool mig_tells_on_stderr = words->command == CommandWord::mig_setup && !options.dry_run;
-  if ((has_terminal && words->command != CommandWord::validate && !options.dry_run) || mig_tells_on_stderr || (options.log_level_given && by_hand)) {
+  const bool is_quiet = words->command == CommandWord::validate && !options.validate.srun;
+  if ((has_terminal && !is_quiet && !options.dry_run) || mig_tells_on_stderr || (options.log_level_given && by_hand)) {
     const bool colour = wants_colour(host::standard_error, environment);
     log_options.terminal = [colour](flow::Level level, std::string_view text) { print(host::standard_error, for_terminal(level, text, colour)); };
   }

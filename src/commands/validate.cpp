@@ -4,6 +4,7 @@
 #include "commands/validate_imex.h"
 #include "commands/validate_job.h"
 #include "commands/validate_mig.h"
+#include "commands/validate_srun.h"
 #include "flow/findings.h"
 
 namespace commands {
@@ -17,7 +18,14 @@ int validate(Context& context, const ValidateOptions& options, const ValidateFor
     context.run.report().summary = "failed: " + error.what;
     return base::to_int(error.code);
   };
-  if (options.what == ValidateWhat::imex || (everything && imex_applies(context))) validate_imex(context, findings);
+  if (options.srun) {
+    if (options.what != ValidateWhat::imex) {
+      return cannot_run({base::ExitCode::usage, "--srun goes with validate imex", "gpu-prolog validate imex --srun"});
+    }
+    if (auto done = validate_imex_by_srun(context, findings); !done) return cannot_run(done.error());
+  } else if (options.what == ValidateWhat::imex || (everything && imex_applies(context))) {
+    validate_imex(context, findings);
+  }
   if (options.what == ValidateWhat::mig || (everything && mig_applies(context, options.mig))) {
     if (auto done = validate_mig(context, options.mig, findings); !done) return cannot_run(done.error());
   }

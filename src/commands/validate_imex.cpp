@@ -15,6 +15,7 @@
 #include "imex/channel.h"
 #include "imex/config.h"
 #include "imex/matrix.h"
+#include "imex/merge.h"
 #include "imex/nodes_config.h"
 #include "imex/state.h"
 #include "imex/version.h"
@@ -85,7 +86,7 @@ void check_fabric(Context& context, Findings& findings) {
   }
   std::vector<std::string> bad;
   bool has_fabric = false;
-  for (const std::string_view line : base::lines(exit.out)) {
+  for (const std::string_view line : base::each_line(exit.out)) {
     const auto fields = base::split(line, ',');
     if (fields.size() < 3) continue;
     const std::string state(base::trim(fields[1]));
@@ -223,26 +224,41 @@ void check_ports(Context& context, Findings& findings, const imex::DaemonConfig&
   }
 }
 
-void check_domain(Context& context, Findings& findings, const imex::DaemonConfig& config, const UnitLook& look) {
+// What validate --srun merges: this node's list, place and view, under "data" of the JSON form.
+void tell_report(Context& context, Findings& findings, const imex::DaemonConfig& config, std::optional<imex::DomainView> view) {
+  const host::Host& host = context.host;
+  imex::NodeReport report;
+  report.node = host.environment.get_or("SLURMD_NODENAME", "");
+  if (const auto text = host.files.read(config.nodes_config, 1U << 20U)) report.list = imex::parse_nodes_config(*text);
+  const auto own = host.network.own_addresses();
+  for (std::size_t i = 0; own && i < report.list.size(); ++i) {
+    if (std::find(own->begin(), own->end(), report.list[i]) != own->end()) report.own = i;
+  }
+  report.view = std::move(view);
+  findings.set_data("imex", imex::render_node_report(report));
+}
+
+std::optional<imex::DomainView> check_domain(Context& context, Findings& findings, const imex::DaemonConfig& config, const UnitLook& look) {
   auto choice = open_ctl(context, config);
   if (!choice) {
     findings.fail(subject, "domain", choice.error().what, choice.error().cure);
-    return;
+    return std::nullopt;
   }
   if (!choice->unusable_because.empty()) {
     findings.warn(subject, "domain", "the domain cannot be looked at: " + choice->unusable_because, "turn the command service on (IMEX_CMD_ENABLED=1) and install nvidia-imex-ctl");
-    return;
+    return std::nullopt;
   }
   if (!look.known || look.state.processes.empty()) {
     findings.skip(subject, "domain", "the daemon does not run");
-    return;
+    return std::nullopt;
   }
   const auto view = choice->ctl->domain(site::imex_ctl_limit);
   if (!view) {
     findings.fail(subject, "domain", view.error().what, "a daemon that does not answer is wedged: restart the job, and the node if that does not help");
-    return;
+    return std::nullopt;
   }
   add_domain_findings(*view, {}, findings);
+  return *view;
 }
 
 }  // namespace
@@ -251,7 +267,7 @@ std::optional<std::int64_t> daemon_start_ns(Context& context, pid_t pid) {
   const auto ticks = context.host.processes.start_time(pid);
   const auto stat = context.host.files.read("/proc/stat", 1U << 20U);
   if (!ticks || !stat) return std::nullopt;
-  for (const std::string_view line : base::lines(*stat)) {
+  for (const std::string_view line : base::each_line(*stat)) {
     if (!line.starts_with("btime ")) continue;
     const auto boot = base::parse_number(base::trim(line.substr(6)));
     // USER_HZ is 100 on every Linux architecture of ours.
@@ -320,7 +336,7 @@ void validate_imex(Context& context, Findings& findings) {
   }
   check_list(context, findings, *config, look);
   check_ports(context, findings, *config, look);
-  check_domain(context, findings, *config, look);
+  tell_report(context, findings, *config, check_domain(context, findings, *config, look));
 }
 
 }  // namespace commands

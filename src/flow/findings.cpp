@@ -107,11 +107,14 @@ std::string to_json(const Findings& findings, bool strict) {
                       {"found", base::printable(finding.found, longest_text)},
                       {"cure", base::printable(finding.cure, longest_text)}});
   }
+  Json data = Json::object();
+  for (const auto& [name, text] : findings.data()) data[name] = Json::parse(text, nullptr, false);
   const Json json = {{"schema", 1},
                      {"command", "validate"},
                      {"exit_code", findings.exit_code(strict)},
                      {"first_cause", base::printable(findings.first_cause(), longest_text)},
-                     {"checks", checks}};
+                     {"checks", checks},
+                     {"data", data}};
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 

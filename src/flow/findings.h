@@ -3,6 +3,7 @@
 
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace flow {
@@ -28,11 +29,14 @@ class Findings {
   void skip(std::string subject, std::string check, std::string why);
   // Text that stands below the checks (a matrix, the lines to put into slurm.conf); text form only.
   void attach(std::string text) { attachments_.push_back(std::move(text)); }
+  // Facts for machines, as JSON text under "data" and this name; JSON form only.
+  void set_data(std::string name, std::string json) { data_.emplace_back(std::move(name), std::move(json)); }
   // The one finding that explains the others stands on top. Without this call the first fail does.
   void set_first_cause(std::string text) { first_cause_ = std::move(text); }
 
   const std::vector<Finding>& all() const { return all_; }
   const std::vector<std::string>& attachments() const { return attachments_; }
+  const std::vector<std::pair<std::string, std::string>>& data() const { return data_; }
   std::string first_cause() const;  // empty: nothing is wrong
   // 0, or 1 for a fail (strict: for a warn too).
   int exit_code(bool strict) const;
@@ -40,6 +44,7 @@ class Findings {
  private:
   std::vector<Finding> all_;
   std::vector<std::string> attachments_;
+  std::vector<std::pair<std::string, std::string>> data_;
   std::string first_cause_;
 };
 

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -23,6 +24,8 @@ struct Command {
   milliseconds limit{0};                 // TERM to the group then, KILL 2 s later
   std::size_t output_cap = 1U << 20U;    // bytes kept of each of stdout and stderr; the rest is read and dropped
   std::vector<std::string> environment;  // further NAME=value
+  // Called with what stdout holds so far, about once a second while the child runs; for telling people.
+  std::function<void(const std::string& out)> progress;
 };
 
 struct Exit {

@@ -28,6 +28,7 @@ using SteadyClock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
 constexpr milliseconds kill_wait{2000};       // for the kernel to act on KILL
+constexpr milliseconds progress_step{1000};
 constexpr milliseconds longest_poll{5};       // where there is no pidfd (qemu's user mode has none)
 constexpr milliseconds group_end_wait{250};   // for the killed rest of the group to be gone
 constexpr std::size_t drain_cap = 1U << 20U;  // most that is read after the child's end: the largest usual pipe
@@ -150,6 +151,7 @@ class Stream {
   int descriptor() const { return from_.get(); }
   bool cut() const { return cut_; }
   std::string take() { return std::move(kept_); }
+  const std::string& kept() const { return kept_; }
 
   // Reads what is there, at most about `most` bytes.
   void read_some(std::size_t most) {
@@ -208,6 +210,7 @@ class Child {
   int exec_errno_ = 0;
   std::optional<Exit::Ending> forced_;  // why we ended it
   int wait_status_ = 0;
+  SteadyClock::time_point next_progress_ = begun_ + progress_step;
 };
 
 int Child::start(const std::string& program, const std::vector<std::string>& environment) {
@@ -274,10 +277,15 @@ void Child::poll_once(milliseconds at_most) {
   if (!forced_) watch(stop_fd());
   if (forced_) at_most = std::min(at_most, milliseconds(100));
   if (!pidfd_) at_most = std::min(at_most, longest_poll);
+  if (command_.progress) at_most = std::min(at_most, progress_step);
   poll(watched, count, static_cast<int>(std::clamp<long long>(at_most.count(), 0, INT_MAX)));
 
   out_.read_some(drain_cap);
   err_.read_some(drain_cap);
+  if (command_.progress && SteadyClock::now() >= next_progress_) {
+    command_.progress(out_.kept());
+    next_progress_ = SteadyClock::now() + progress_step;
+  }
   if (exec_failure_) {
     int error = 0;
     const ssize_t got = read(exec_failure_.get(), &error, sizeof error);
