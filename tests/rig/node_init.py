@@ -58,6 +58,11 @@ def build_root(spec):
             os.makedirs(os.path.dirname(f"{root}{target}"), exist_ok=True)
             open(f"{root}{target}", "w").close()
         bind(source, f"{root}{target}")
+    if spec["driver"]:
+        mount("driver", f"{root}/proc/driver", "tmpfs", "mode=0555")
+        os.mkdir(f"{root}/proc/driver/nvidia")
+        with open(f"{root}/proc/driver/nvidia/version", "w", encoding="ascii") as version:
+            version.write(f"NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  {spec['driver']}  Release Build  (root@rig)\n")
     libc.sethostname(spec["name"].encode(), len(spec["name"]))
     os.chdir(root)
     subprocess.run(["pivot_root", ".", "."], check=True)

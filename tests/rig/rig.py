@@ -101,6 +101,8 @@ class Seen:
 class Node:
     """One machine: its own root, /dev, /run, network and process ids."""
 
+    driver = ""
+
     def __init__(self, cluster, name, address):
         self.cluster = cluster
         self.name = name
@@ -143,6 +145,7 @@ class Node:
         boot_id.write_text(f"{digits}-0000-4000-8000-{self.address.replace('.', ''):0>12}\n")
         spec = {"name": self.name, "lower": str(self.cluster.root), "upper": str(self.upper),
                 "work": str(self.folder / "work"), "root": str(self.folder / "root"), "shared": str(self.cluster.shared),
+                "driver": self.driver,
                 "binds": [[str(boot_id), "/proc/sys/kernel/random/boot_id"], *self.binds()]}
         self.init = subprocess.Popen(
             ["unshare", "--mount", "--uts", "--ipc", "--net", "--pid", "--fork", "--kill-child=KILL", "--propagation", "private",
@@ -245,6 +248,8 @@ class Controller(Node):
 
 class GpuNode(Node):
     """A node that looks like one of an UltraServer: driver, channels, nvidia-imex unit, instance metadata."""
+
+    driver = "570.172"  # the version that the make-believe daemons tell
 
     def prepare(self):
         super().prepare()

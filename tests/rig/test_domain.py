@@ -171,7 +171,8 @@ def test_without_the_domain_wait_only_deferbatch_keeps_a_batch_script_from_a_hal
 def test_validate_imex_srun_sees_every_node_of_a_connected_job(make):
     cluster = make()
     job = cluster.sbatch(*JOB, script="/rig/bin/gpu-prolog validate imex --srun; echo \"exit $?\"\n"
-                                      "/rig/bin/gpu-prolog validate imex --srun --json >/rig/out/$SLURM_JOB_ID.validate.json\n")
+                                      "/rig/bin/gpu-prolog validate imex --srun --json >/rig/out/$SLURM_JOB_ID.validate.json\n"
+                                      "exit 0\n")
     cluster.wait_job(job, "COMPLETED")
     text = cluster.output(job)
     for name in NAMES:
