@@ -217,7 +217,7 @@ Error pending_error(Context& context, const ModeWords& words, const std::vector<
   const host::Host& host = context.host;
   const std::string holders = mig::show_holders(mig::find_holders(host.files, host.processes.self()), mig::module_holders(host.files), gpus);
   return {ExitCode::reboot_needed,
-          "the MIG mode is pending (current, pending) on " + base::join(words.pending, ", ") + "; the GPUs are held by: " + holders, ""};
+          "the MIG mode is pending (current, pending) on " + base::join(words.pending, ", ") + " (driver " + gpus.front().driver + "); the GPUs are held by: " + holders, ""};
 }
 
 Status empty_for_off(std::vector<mig::GpuPlan>& plans, mig::MigChanges& changes) {

@@ -48,3 +48,11 @@ TEST_CASE("slurmd.log: only what its newest start complains of counts") {
   REQUIRE(found.size() == 1);
   CHECK(found.front().find("autodetected GPUs are being ignored") != std::string::npos);
 }
+
+TEST_CASE("slurmd.log: every word of a GPU that slurmd cannot use is known") {
+  for (const char* line : {"error: MIG mode is enabled, but no MIG devices were found", "error: nvmlDeviceGetName: Insufficient Size",
+                           "fatal: We were configured with nvml functionality, but that lib wasn't found on the system."}) {
+    CAPTURE(line);
+    CHECK(complaints(std::string("[2026-05-04T06:08:10.600] slurmd version 25.11.2 started\n[2026-05-04T06:08:11.000] ") + line + "\n").size() == 1);
+  }
+}

@@ -1,0 +1,93 @@
+#include "commands/validate_job.h"
+
+#include <catch2/catch_test_macros.hpp>
+
+#include "mig_world.h"
+
+using namespace commands;
+using fakes::exited;
+using flow::Judgement;
+using mig_world::finding;
+using mig_world::World;
+using Variables = std::map<std::string, std::string>;
+
+namespace {
+
+flow::Finding judged(World& world, const std::string& check, const ValidateJobOptions& options = {}) {
+  flow::Findings findings;
+  REQUIRE(validate_job(world.context, options, findings));
+  return finding(findings, check);
+}
+
+Variables job(Variables more) {
+  more.emplace("SLURM_JOB_ID", "17");
+  return more;
+}
+
+}  // namespace
+
+TEST_CASE("outside a job it cannot run") {
+  for (const Variables& variables : {Variables{}, Variables{{"SLURM_JOB_ID", "x"}}}) {
+    World world(variables);
+    flow::Findings findings;
+    const auto done = validate_job(world.context, {}, findings);
+    REQUIRE_FALSE(done);
+    CHECK(done.error().code == base::ExitCode::surroundings);
+  }
+}
+
+TEST_CASE("an empty list of devices fails, whatever else is set") {
+  World world(job({{"CUDA_VISIBLE_DEVICES", ""}}));
+  CHECK(judged(world, "gpu").judgement == Judgement::fail);
+  World blank(job({{"CUDA_VISIBLE_DEVICES", " "}, {"SLURM_JOB_GPUS", "0"}}));
+  CHECK(judged(blank, "gpu").judgement == Judgement::fail);
+}
+
+TEST_CASE("no list fails where a variable or scontrol says that GPUs were asked for") {
+  for (const char* name : {"SLURM_GPUS", "SLURM_GPUS_PER_NODE", "SLURM_GPUS_ON_NODE", "SLURM_JOB_GPUS"}) {
+    World world(job({{name, "1"}}));
+    CHECK(judged(world, "gpu").judgement == Judgement::fail);
+  }
+  for (const char* word : {"AllocTRES=cpu=4,gres/gpu:3g.71gb=1", "TresPerNode=gres/gpu:1", "ReqTRES=cpu=1,gres/gpu=1"}) {
+    World world(job({}));
+    world.files.file("/usr/bin/scontrol", "", 0755);
+    world.answer("scontrol -o show job 17", exited(0, std::string("JobId=17 JobName=x ") + word + " Power=\n"));
+    CHECK(judged(world, "gpu").judgement == Judgement::fail);
+  }
+}
+
+TEST_CASE("a CPU job is skipped, also one that has gpu in its name") {
+  World world(job({{"SLURM_GPUS_ON_NODE", "0"}}));
+  world.files.file("/usr/bin/scontrol", "", 0755);
+  world.answer("scontrol -o show job 17", exited(0, "JobId=17 JobName=gpu-less AllocTRES=cpu=4,mem=1G\n"));
+  CHECK(judged(world, "gpu").judgement == Judgement::skipped);
+}
+
+TEST_CASE("a requeue is not asked for from another process, too often, or where all is well") {
+  ValidateJobOptions options;
+  options.requeue = true;
+  World other(job({{"CUDA_VISIBLE_DEVICES", ""}, {"SLURM_PROCID", "3"}}));
+  CHECK(judged(other, "requeue", options).judgement == Judgement::skipped);
+  World often(job({{"CUDA_VISIBLE_DEVICES", ""}, {"SLURM_PROCID", "0"}, {"SLURM_RESTART_COUNT", "3"}}));
+  CHECK(judged(often, "requeue", options).judgement == Judgement::fail);
+  World odd(job({{"CUDA_VISIBLE_DEVICES", ""}, {"SLURM_RESTART_COUNT", "many"}}));
+  CHECK(judged(odd, "requeue", options).judgement == Judgement::fail);
+  World fine(job({{"CUDA_VISIBLE_DEVICES", "MIG-1"}, {"SLURM_PROCID", "0"}}));
+  CHECK(judged(fine, "requeue", options).check.empty());
+  CHECK(other.processes.calls.empty());
+  CHECK(often.processes.calls.empty());
+}
+
+TEST_CASE("a requeue is asked for once, and a refusal is told") {
+  ValidateJobOptions options;
+  options.requeue = true;
+  World world(job({{"CUDA_VISIBLE_DEVICES", ""}, {"SLURM_PROCID", "0"}, {"SLURM_RESTART_COUNT", "2"}}));
+  world.files.file("/usr/bin/scontrol", "", 0755);
+  world.answer("scontrol requeue 17", exited(0));
+  CHECK(judged(world, "requeue", options).judgement == Judgement::ok);
+  CHECK(world.processes.calls == std::vector<std::string>{"scontrol requeue 17"});
+  World refused(job({{"CUDA_VISIBLE_DEVICES", ""}}));
+  refused.files.file("/usr/bin/scontrol", "", 0755);
+  refused.answer("scontrol requeue 17", exited(1, "", "scontrol_requeue error Requested operation is presently disabled"));
+  CHECK(judged(refused, "requeue", options).judgement == Judgement::fail);
+}
