@@ -38,7 +38,8 @@ struct Settings {
     return values.empty() ? "" : values.back();
   }
   bool has_word(const std::string& key, const std::string& word) const {
-    for (const std::string_view part : base::split(get(key), ',')) {
+    const std::string value = get(key);  // the parts are views into it
+    for (const std::string_view part : base::split(value, ',')) {
       if (base::equals_ignoring_case(base::trim(part), word)) return true;
     }
     return false;
