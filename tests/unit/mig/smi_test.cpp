@@ -147,6 +147,15 @@ TEST_CASE("a pending mode is told by the query, after one call") {
   CHECK(world.count("-mig 1") == 1);
 }
 
+TEST_CASE("a GPU that shows Enabled after a disable that reported success is not taken for off") {
+  World world;
+  world.answer("nvidia-smi -i " + bus + " -mig 0", exited(0, "Disabled MIG Mode for GPU 00000000:36:00.0\nAll done.\n")).answer(query, exited(0, row("Enabled", "Enabled")));
+  const auto change = world.changes.set_mode({gpu()}, false);
+  REQUIRE(change);
+  CHECK_FALSE(change->gpus.front().off());
+  CHECK(world.count("-mig 0") == 2);
+}
+
 TEST_CASE("a mode call that hangs ends the run after one query, with what the modes are") {
   World world;
   world.answer("nvidia-smi -i " + bus + " -mig 1", fakes::timed_out()).answer(query, exited(0, row("Disabled", "Enabled")));
