@@ -36,7 +36,7 @@ std::string problem_with(const std::string& path) {
 
 TEST_CASE("a log is made with mode 0640 whatever the umask, and lines are appended") {
   const TemporaryFolder folder;
-  const mode_t former = umask(0);
+  const mode_t former = umask(077);
   LogFile log = LogFile::open(folder / "a.log", Root());
   umask(former);
   log.write("first\n");
@@ -120,6 +120,7 @@ TEST_CASE("a full disk costs lines but no run, and the log goes on when there is
     const auto problem = log.take_problem();
     REQUIRE(problem);
     CHECK(problem->starts_with("cannot write to the log " + folder / "disk/a.log" + ": "));
+    log.write(std::string(1500, 'x'));  // fails too, and that is no news
     CHECK_FALSE(log.take_problem().has_value());
     unlink((folder / "disk/filler").c_str());
     log.write("last");

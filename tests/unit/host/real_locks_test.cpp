@@ -181,6 +181,26 @@ TEST_CASE("a lock file that was removed while it was held does not let two in by
   CHECK(third.error().what.ends_with("held by second"));
 }
 
+TEST_CASE("who waited for a lock file that was removed meanwhile waits for the new one") {
+  const TemporaryFolder folder;
+  RealClock clock;
+  RealLocks locks(clock, Root());
+  auto first = locks.acquire(folder / "run/l", "first", 0ms);
+  REQUIRE(first);
+  std::string outcome;
+  std::thread waiter([&] {
+    const auto got = locks.acquire(folder / "run/l", "waiter", 2s);
+    outcome = got ? "got it" : got.error().what;
+  });
+  std::this_thread::sleep_for(300ms);  // the waiter has the old file open by now
+  unlink((folder / "run/l").c_str());
+  const auto second = locks.acquire(folder / "run/l", "second", 0ms);
+  CHECK(second);
+  first->reset();
+  waiter.join();
+  CHECK(outcome.ends_with("held by second"));
+}
+
 TEST_CASE("under a root the lock lies inside it") {
   const TemporaryFolder folder;
   std::filesystem::create_directory(folder / "run");

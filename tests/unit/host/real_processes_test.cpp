@@ -269,6 +269,15 @@ TEST_CASE("a grandchild that left the group and keeps stdout open does not hold 
   waitpid(left, nullptr, 0);
 }
 
+TEST_CASE("what a long run has said so far is told meanwhile") {
+  Command command = shell("echo one; sleep 2.5; echo two", 30s);
+  std::vector<std::string> told;
+  command.progress = [&](const std::string& out) { told.push_back(out); };
+  CHECK(run(command).out == "one\ntwo\n");
+  REQUIRE_FALSE(told.empty());
+  CHECK(told.front() == "one\n");
+}
+
 TEST_CASE("a flood of output is read to its end, kept up to the cap and costs no memory") {
   rusage before{};
   getrusage(RUSAGE_SELF, &before);
@@ -378,7 +387,10 @@ TEST_CASE("no child and no descriptor of ours is left after many runs") {
   run(shell("exit 0", 20s));
   const std::size_t before = open_now();
   for (int i = 0; i < 20; ++i) run(shell("(sleep 300 &) ; exit 0", 20s));
-  run(Command{"/nowhere/tool", {}, 20s, 100, {}});
+  Command missing;
+  missing.program = "/nowhere/tool";
+  missing.limit = 20s;
+  run(missing);
   CHECK(open_now() == before);
   CHECK(waitpid(-1, nullptr, WNOHANG) == -1);
   CHECK(errno == ECHILD);

@@ -79,6 +79,8 @@ TEST_CASE("what is no executable file is refused, also for a user") {
   CHECK(check_tool(files, "/bin/missing", false).error().what == "cannot use the tool /bin/missing: it is not there");
   CHECK(check_tool(files, "/bin/dangling", false).error().what ==
         "cannot use the tool /bin/dangling: /bin/nowhere is not there");
+  CHECK(check_tool(files.file("/bin/good", "", 0755), "/bin/good/..", false).error().what ==
+        "cannot use the tool /bin/good/..: it is not a regular file");
   CHECK(check_tool(files, "bin/plain", false).error().os_error == EINVAL);
   CHECK(check_tool(files, "", false).error().os_error == EINVAL);
 }
