@@ -169,9 +169,10 @@ def plan(count, seed, faults=True):
     rng = random.Random(seed)
     kinds = []
     while len(kinds) < count:
-        kinds += list(HEALTHY) * 3 + (list(FAULTS) if faults else [])
+        turn = list(HEALTHY) * 3 + (list(FAULTS) if faults else [])
+        rng.shuffle(turn)
+        kinds += turn
     kinds = kinds[:count]
-    rng.shuffle(kinds)
     return [(kind, seed * 1_000_003 + i) for i, kind in enumerate(kinds)]
 
 
