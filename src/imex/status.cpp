@@ -67,7 +67,7 @@ bool parse_node_line(std::string_view line, std::size_t expected_id, NodeView& n
     if (all[i] != "-" && all[i] != "*") words.push_back(all[i]);
   }
   const auto version = std::find(words.begin(), words.end(), "Version:");
-  if (version - words.begin() < 2) return false;
+  if (version == words.end() || version - words.begin() < 2) return false;  // a line cut short has no "Version:"
   node.address = words.front();
   while (node.address.starts_with('*')) node.address.erase(0, 1);
   while (node.address.ends_with('*')) node.address.pop_back();
