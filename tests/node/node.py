@@ -314,7 +314,8 @@ class Node:
         self.program = "/opt/gpu-prolog/bin/gpu-prolog"
         self._seed(binary, instance_type, dmi, channel_major, own_addresses, old_list, imex_ctl, config, topology)
         self.holder = subprocess.Popen(
-            ["unshare", "--mount", "--net", "--pid", "--uts", "--ipc", "--fork", "--kill-child", "--propagation", "private",
+            # A test run that is killed takes its nodes along.
+            ["setpriv", "--pdeathsig", "KILL", "unshare", "--mount", "--net", "--pid", "--uts", "--ipc", "--fork", "--kill-child", "--propagation", "private",
              "/bin/sh", str(HERE / "fakes" / "boot.sh"), str(self.top / "root"), str(self.top / "seed")],
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, cwd="/", env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin"})
         try:
