@@ -10,6 +10,7 @@ import os
 import pathlib
 import re
 import shutil
+import signal
 import sys
 import time
 
@@ -218,6 +219,7 @@ def part_four(lab, check):
 
 
 def main():
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # the lab takes its nodes and folder away
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--program", type=pathlib.Path, default=reliability.program(), help="the gpu-prolog to show")
     words = parser.parse_args()

@@ -35,22 +35,14 @@ std::string letter(char cell) {
 
 const char* word(char cell) {
   switch (cell) {
-    case 'C':
-      return "CONNECTED";
-    case 'N':
-      return "NEVER_CONNECTED";
-    case 'R':
-      return "RECOVERING";
-    case 'D':
-      return "DISCONNECTED";
-    case 'A':
-      return "AUTHENTICATING";
-    case 'V':
-      return "VERSION_MISMATCH";
-    case 'M':
-      return "NODE_MAP_MISMATCH";
-    default:
-      return "INVALID";
+    case 'C': return "CONNECTED";
+    case 'N': return "NEVER_CONNECTED";
+    case 'R': return "RECOVERING";
+    case 'D': return "DISCONNECTED";
+    case 'A': return "AUTHENTICATING";
+    case 'V': return "VERSION_MISMATCH";
+    case 'M': return "NODE_MAP_MISMATCH";
+    default: return "INVALID";
   }
 }
 
