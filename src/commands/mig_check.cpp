@@ -81,6 +81,9 @@ int mig_check(Context& context, const MigSetupOptions& options, std::string& out
     run.report().summary = "failed: " + error.what;
     return base::to_int(error.code);
   };
+  if (const auto before = mig::parse_gres(options.plan_from); !before) {
+    return failed({ExitCode::usage, "--plan-from: " + before.error().what, before.error().cure});
+  }
   const auto rules = run.step("layout", [&] { return read_rules(context.host.files, {options.layouts, options.layout_file, options.layout_name}); });
   if (!rules) return failed(rules.error());
   const auto board = run.step("board", [&] { return options.board_file.empty() ? ask_board(context, options) : read_board(context.host.files, options); });

@@ -74,6 +74,9 @@ Status check_words(const MigSetupOptions& options) {
   if (!options.board_file.empty() && !options.check) {
     return Error{ExitCode::usage, "--board is for --check only", "add --check, or leave --board out to work on this node's GPUs"};
   }
+  if (const auto before = mig::parse_gres(options.plan_from); !before) {
+    return Error{ExitCode::usage, "--plan-from: " + before.error().what, before.error().cure};
+  }
   return base::ok();
 }
 
@@ -123,6 +126,9 @@ base::Result<std::vector<mig::Wanted>> keep_supported(const std::vector<mig::Wan
   log.info("passed over, no MIG (--if-supported): " + base::join(without, ", "));
   return kept;
 }
+
+// A node of another kind with the same launch template: nothing on the PCI bus that could have MIG.
+bool has_no_gpu(const host::Files& files) { return files.list("/sys/bus/pci/devices") && mig::pci_gpus(files).empty(); }
 
 bool any_on(const std::vector<mig::Gpu>& gpus) {
   return std::any_of(gpus.begin(), gpus.end(), [](const mig::Gpu& gpu) { return gpu.current == mig::Mode::enabled; });
@@ -265,6 +271,9 @@ int mig_setup(Context& context, const MigSetupOptions& options, std::string& out
   const auto rules = run.step("layout", [&] { return read_rules(host.files, {options.layouts, options.layout_file, options.layout_name}); });
   if (!rules) return failed(rules.error());
   report.wants(*rules);
+  if (options.if_supported && has_no_gpu(host.files)) {
+    return report.ended(context, "unsupported", "nothing to do: this node has no NVIDIA GPU (--if-supported)", out);
+  }
   const auto tool = run.step("nvidia-smi", [&]() -> base::Result<Words> {
     auto found = find_nvidia_smi(context);
     if (!found) return found.error();

@@ -1,0 +1,100 @@
+#include "commands/mig_setup.h"
+
+#include <catch2/catch_test_macros.hpp>
+#include <nlohmann/json.hpp>
+
+#include "mig_world.h"
+
+using namespace commands;
+using fakes::exited;
+using mig_world::World;
+
+namespace {
+
+struct Ran {
+  int code = 0;
+  std::string out;
+};
+
+Ran run(World& world, const MigSetupOptions& options) {
+  Ran ran;
+  ran.code = mig_setup(world.context, options, ran.out);
+  return ran;
+}
+
+MigSetupOptions layout(const std::string& text) {
+  MigSetupOptions options;
+  options.layouts = {text};
+  return options;
+}
+
+}  // namespace
+
+TEST_CASE("words that make no sense touch nothing and are in the status") {
+  for (const char* words : {"board", "plan", "layout", "both"}) {
+    CAPTURE(words);
+    World world;
+    world.files.allow_changes();
+    MigSetupOptions options = layout("3g.71gb:2");
+    if (std::string(words) == "board") options.board_file = "/x";
+    if (std::string(words) == "plan") options.plan_from = "gpu:a:b:c:d";
+    if (std::string(words) == "layout") options.layouts = {"nonsense"};
+    if (std::string(words) == "both") options.layout_file = "/x";
+    const Ran ran = run(world, options);
+    CHECK(ran.code == 2);
+    CHECK(ran.out.empty());
+    CHECK(world.processes.calls.empty());
+    CHECK(world.files.tree.at("/run/gpu-prolog/mig-setup.json").content.find("\"failed\"") != std::string::npos);
+  }
+}
+
+TEST_CASE("without root nothing is written") {
+  World world;
+  world.processes.root = false;
+  CHECK(run(world, layout("3g.71gb:2")).code == 3);
+  CHECK(world.files.changes.empty());
+}
+
+TEST_CASE("a node without any NVIDIA GPU is nothing to do with --if-supported, else its missing tool is told") {
+  World world;
+  world.files.allow_changes().file("/sys/bus/pci/devices/0000:00:05.0/vendor", "0x1d0f\n");
+  world.files.tree.erase("/usr/bin/nvidia-smi");
+  MigSetupOptions options = layout("3g.71gb:2");
+  CHECK(run(world, options).code == 3);
+  options.if_supported = true;
+  const Ran ran = run(world, options);
+  CHECK(ran.code == 0);
+  CHECK(ran.out == "\n");
+}
+
+TEST_CASE("another run that holds the lock is named, and no GPU is asked meanwhile") {
+  World world;
+  world.files.allow_changes();
+  world.locks.held_by = "mig-setup, pid 77";
+  CHECK(run(world, layout("3g.71gb:2")).code == 6);
+  CHECK(world.report.error->what.find("pid 77") != std::string::npos);
+  CHECK(world.processes.calls.empty());
+}
+
+TEST_CASE("already right: three calls, no change, the marker of a reboot is gone, the status is good") {
+  World world;
+  world.split();
+  world.files.allow_changes().file("/var/lib/gpu-prolog/mig-reboot.json", "{}");
+  const Ran ran = run(world, layout("3g.71gb:2"));
+  CHECK(ran.code == 0);
+  CHECK(ran.out == "gpu:3g.71gb:2\n");
+  CHECK(world.processes.calls.size() == 3);
+  CHECK_FALSE(world.files.tree.contains("/var/lib/gpu-prolog/mig-reboot.json"));
+  const auto status = nlohmann::json::parse(world.files.tree.at("/var/lib/gpu-prolog/mig-setup.json").content);
+  CHECK(status["result"] == "unchanged");
+  CHECK(status["boot_id"] == "boot-1");
+  CHECK(status["gpus"][0]["state"] == "right");
+}
+
+TEST_CASE("a drifted name is right as well without asking for profiles") {
+  World world;
+  world.split();
+  world.files.allow_changes();
+  CHECK(run(world, layout("3g.70gb:2")).code == 0);
+  CHECK(world.processes.calls.size() == 3);
+}
