@@ -107,6 +107,7 @@ base::Result<std::vector<ConfigEntry>> parse_config_text(const std::string& path
       if (end == std::string_view::npos || !is_bare_key(name) || !is_rest(line.substr(end + 1))) return bad_line(path, number, shown + " is no [section]");
       section = name;
       if (!sections.insert(section).second) return bad_line(path, number, "section [" + section + "] is given twice");
+      entries.push_back({section, "", {}, number});
       continue;
     }
     const std::size_t equals = line.find('=');

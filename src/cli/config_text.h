@@ -11,7 +11,7 @@ namespace cli {
 
 struct ConfigEntry {
   std::string section;              // empty: before the first [section]
-  std::string key;
+  std::string key;                  // empty: the [section] line itself, so that an empty section is judged too
   std::vector<std::string> values;  // unquoted; several for an array
   std::size_t line = 0;             // counted from 1
 };

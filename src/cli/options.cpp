@@ -277,6 +277,7 @@ base::Status apply(Parser& parser, const std::string& path, const std::vector<Co
       const auto named = parser.app.get_subcommands([&](const CLI::App* command) { return command->get_name() == entry.section; });
       place = named.empty() ? nullptr : named.front();
       if (place == nullptr) return bad_entry(path, entry, "unknown section [" + entry.section + "]");
+      if (entry.key.empty()) continue;
     }
     const bool cannot_be_set = entry.section.empty() && (entry.key == "config" || entry.key == "version" || entry.key == "help");
     CLI::Option* option = cannot_be_set ? nullptr : place->get_option_no_throw("--" + entry.key);
