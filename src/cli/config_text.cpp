@@ -70,7 +70,9 @@ bool is_rest(std::string_view text) {
   return text.empty() || text.front() == '#';
 }
 
-bool is_value(std::string_view text) {
+// `loose_comma`: it is an array that ends with a comma, as TOML allows.
+bool is_value(std::string_view text, bool& loose_comma) {
+  loose_comma = false;
   skip_blank(text);
   if (!text.starts_with('[')) return take_scalar(text) && is_rest(text);
   text.remove_prefix(1);
@@ -79,7 +81,8 @@ bool is_value(std::string_view text) {
     if (text.starts_with(']')) return is_rest(text.substr(1));
     if (!take_scalar(text)) return false;
     skip_blank(text);
-    if (text.starts_with(',')) {
+    loose_comma = text.starts_with(',');
+    if (loose_comma) {
       text.remove_prefix(1);
     } else if (!text.starts_with(']')) {
       return false;
@@ -113,7 +116,8 @@ base::Result<std::vector<ConfigEntry>> parse_config_text(const std::string& path
     const std::size_t equals = line.find('=');
     const std::string_view key = base::trim(line.substr(0, equals));
     if (equals == std::string_view::npos || !is_bare_key(key)) return bad_line(path, number, shown + " is no TOML (key = value)");
-    if (!is_value(line.substr(equals + 1))) {
+    bool loose_comma = false;
+    if (!is_value(line.substr(equals + 1), loose_comma)) {
       return bad_line(path, number, shown + " has no TOML value: write \"text\" in quotes, a number, true, false or [\"a\", \"b\"]");
     }
     if (!keys.emplace(section, key).second) return bad_line(path, number, "key " + std::string(key) + " is given twice");
@@ -122,6 +126,8 @@ base::Result<std::vector<ConfigEntry>> parse_config_text(const std::string& path
     try {
       for (const CLI::ConfigItem& item : CLI::ConfigTOML().from_config(one)) {
         entries.push_back({section, item.name, item.inputs, number});
+        // CLI11 takes what follows the last comma for an empty value.
+        if (loose_comma && !item.inputs.empty() && item.inputs.back().empty()) entries.back().values.pop_back();
       }
     } catch (const CLI::Error& error) {
       return bad_line(path, number, shown + ": " + error.what());

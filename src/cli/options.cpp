@@ -279,7 +279,9 @@ base::Status apply(Parser& parser, const std::string& path, const std::vector<Co
       if (place == nullptr) return bad_entry(path, entry, "unknown section [" + entry.section + "]");
       if (entry.key.empty()) continue;
     }
-    const bool cannot_be_set = entry.section.empty() && (entry.key == "config" || entry.key == "version" || entry.key == "help");
+    // Where the file itself lies is known before it is read: a root told by it would be too late.
+    if (entry.key.empty()) continue;
+    const bool cannot_be_set = entry.key == "help" || (entry.section.empty() && (entry.key == "config" || entry.key == "root" || entry.key == "version"));
     CLI::Option* option = cannot_be_set ? nullptr : place->get_option_no_throw("--" + entry.key);
     if (option == nullptr) {
       return bad_entry(path, entry, "unknown key " + entry.key + (entry.section.empty() ? "" : " in section [" + entry.section + "]"));

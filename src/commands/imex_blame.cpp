@@ -13,18 +13,26 @@ bool is_name_char(char c) {
 }  // namespace
 
 std::string first_name(std::string_view raw) {
+  constexpr std::size_t longest_name = 255;
   std::string name;
   std::size_t at = 0;
-  while (at < raw.size() && is_name_char(raw[at])) name += raw[at++];
+  const auto take_while = [&](auto fits) {
+    const std::size_t before = at;
+    while (at < raw.size() && fits(raw[at])) name += raw[at++];
+    return at > before;
+  };
+  const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
+  take_while(is_name_char);
   while (at < raw.size() && raw[at] == '[') {
     ++at;
-    while (at < raw.size() && std::isdigit(static_cast<unsigned char>(raw[at])) != 0) name += raw[at++];
+    if (!take_while(is_digit)) return "";  // no node can be called so
     const std::size_t end = raw.find(']', at);
-    if (end == std::string_view::npos) break;
-    at = end + 1;
-    while (at < raw.size() && is_name_char(raw[at])) name += raw[at++];
+    at = end == std::string_view::npos ? raw.size() : end + 1;
+    take_while(is_name_char);
   }
-  return name.starts_with('-') || name.starts_with('.') ? "" : name;
+  const bool is_ended = at == raw.size() || raw[at] == ',' || raw[at] == ' ' || raw[at] == '\t' || raw[at] == '\n';
+  const bool fits = is_ended && name.size() <= longest_name && !name.starts_with('-') && !name.starts_with('.');
+  return fits ? name : "";
 }
 
 bool is_blamed(const std::string& own_node, const std::vector<std::string>& block_nodes, std::string_view raw_node_list) {

@@ -79,7 +79,7 @@ int imex_epilog(Context& context, const ImexEpilogOptions& options, const std::o
   auto state = imex::read_state(host.files, damage);
   if (!damage.empty()) run.log().warn(damage);
   if (!state) return end_done(context, "nothing to do: no prolog of gpu-prolog made a domain here since the boot");
-  if (!imex::same_run(state->run, self)) {
+  if (!imex::is_epilog_of(state->run, self)) {
     return end_done(context, "nothing to do: the domain on this node is of " + show_run(state->run) + ", not of this run");
   }
   if (state->phase == imex::Phase::stopped) return end_done(context, "nothing to do: the domain of this job is ended already");
@@ -97,7 +97,7 @@ int imex_epilog(Context& context, const ImexEpilogOptions& options, const std::o
   auto lock = run.step("lock", [&] { return host.locks.acquire(std::string(site::imex_lock), holder, deadline.limit(options.lock_timeout)); });
   if (!lock) return end_failed(context, lock.error(), false);
   state = imex::read_state(host.files, damage);
-  if (!state || !imex::same_run(state->run, self) || state->phase == imex::Phase::stopped) {
+  if (!state || !imex::is_epilog_of(state->run, self) || state->phase == imex::Phase::stopped) {
     return end_done(context, "nothing to do: another run has taken over meanwhile");
   }
   const auto unit = run.step("unit before", [&] { return (*units)->cancel_queued_job(state->unit); });

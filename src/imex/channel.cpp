@@ -32,6 +32,7 @@ std::string fault_of(const std::optional<FileStatus>& status, unsigned device_ma
     return "device " + std::to_string(status->device_major) + ":" + std::to_string(status->device_minor) +
            " instead of " + std::to_string(device_major) + ":0";
   }
+  if (status->uid != 0) return "owned by uid " + std::to_string(status->uid);  // who could take the mode away again
   if (status->permissions != channel_mode) return "mode " + octal(status->permissions) + " instead of 0666";
   return "";
 }

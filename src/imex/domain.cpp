@@ -144,6 +144,7 @@ base::Result<DomainOutcome> await_domain(Ctl& ctl, host::Clock& clock, host::Log
   auto up_since = clock.now();
   const auto begin = clock.now();
   auto next_told = begin + 10s;
+  const host::milliseconds whole = deadline.left();
   const auto ended = [&](const base::Result<bool>& ours) -> base::Result<DomainOutcome> {
     if (!ours) return ours.error();
     outcome.ended = true;
@@ -171,7 +172,9 @@ base::Result<DomainOutcome> await_domain(Ctl& ctl, host::Clock& clock, host::Log
       } else {
         holding = false;
       }
-      bool cure = false;
+      // A restart before the last blocked peer has its new list would only meet the others' old lists again.
+      std::size_t still_old = 0;
+      std::size_t cured_by_restart = 0;
       for (std::size_t peer = 0; !verdict.other_list && peer < blocked.size(); ++peer) {
         Blocked& memory = blocked[peer];
         const bool is_blocked = std::find(verdict.own_mismatch.begin(), verdict.own_mismatch.end(), peer) != verdict.own_mismatch.end();
@@ -189,9 +192,10 @@ base::Result<DomainOutcome> await_domain(Ctl& ctl, host::Clock& clock, host::Log
                                                  std::max(deadline.limit(peer_limit), host::milliseconds(100)));
           came_back = its_view.front() && same_list(*its_view.front(), task.addresses);
         }
-        cure = cure || came_back;
+        ++(came_back ? cured_by_restart : still_old);
       }
-      if (cure && !deadline.over()) {
+      const bool time_is_short = deadline.left() < whole / 3;
+      if (cured_by_restart > 0 && (still_old == 0 || time_is_short) && !deadline.over()) {
         const host::milliseconds jitter = jitter_step * static_cast<int>(task.own);
         if (!clock.sleep(deadline.limit(jitter))) break;
         if (const auto ours = hands.still_ours(); !ours || !*ours) return ended(ours);

@@ -24,11 +24,20 @@ Error damaged(const std::string& why) {
 }  // namespace
 
 bool same_run(const RunIdentity& a, const RunIdentity& b) {
-  if (a.job_id != b.job_id || !agree(a.sluid, b.sluid) || !agree(a.start_time, b.start_time)) return false;
-  // Slurm counts a restart before the run that ends has had its epilog: of one requeued run the prolog was told 0 and
-  // the epilog 1, with the same start time and SLUID (24.11 and 26.05). So the count speaks only where nothing else does.
-  const bool start_known = !a.start_time.empty() && !b.start_time.empty();
-  return start_known || agree(a.restart_count, b.restart_count);
+  return a.job_id == b.job_id && agree(a.sluid, b.sluid) && agree(a.restart_count, b.restart_count) &&
+         agree(a.start_time, b.start_time);
+}
+
+bool is_epilog_of(const RunIdentity& prolog, const RunIdentity& epilog) {
+  if (same_run(prolog, epilog)) return true;
+  const auto told = base::parse_number(prolog.restart_count);
+  const auto counted = base::parse_number(epilog.restart_count);
+  const bool dated = !prolog.start_time.empty() && prolog.start_time == epilog.start_time;
+  const bool named = !prolog.sluid.empty() && prolog.sluid == epilog.sluid;
+  if (!told || !counted || *counted != *told + 1 || !(dated || named)) return false;
+  RunIdentity uncounted = epilog;
+  uncounted.restart_count = prolog.restart_count;
+  return same_run(prolog, uncounted);
 }
 
 std::string_view show(Phase phase) {

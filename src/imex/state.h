@@ -19,12 +19,17 @@ namespace imex {
 struct RunIdentity {
   std::string job_id;
   std::string sluid;          // Slurm 25.11+, else empty
-  std::string restart_count;  // may be empty; an epilog's is one too high where the run was requeued
+  std::string restart_count;  // may be empty
   std::string start_time;     // may be empty
 };
 
-// The job id and whatever both sides know agree; the restart count only where no start time is known.
+// The job id and whatever both sides know agree.
 bool same_run(const RunIdentity& a, const RunIdentity& b);
+
+// The same between a prolog and an epilog. Slurm counts a restart before the run that ends has had its epilog: of one
+// requeued run the prolog was told 0 and the epilog 1, with the same start time and SLUID (seen on 24.11 and 26.05). So
+// one more is the same run where start time or SLUID say so.
+bool is_epilog_of(const RunIdentity& prolog, const RunIdentity& epilog);
 
 enum class Phase {
   changing,  // a prolog is between stop and start, or was killed there

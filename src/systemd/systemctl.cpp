@@ -61,8 +61,10 @@ EnabledWord parse_is_enabled(std::string_view out, std::string_view err) {
                                                            "indirect", "alias", "generated"};
   const auto words = base::words(out);
   if (words.empty()) {
-    const bool missing = base::contains_ignoring_case(err, "no such file") || base::contains_ignoring_case(err, "not found") ||
-                         base::contains_ignoring_case(err, "does not exist");
+    // "Failed to get unit file state for nvidia-imex.service: No such file or directory" (up to systemd 253). A bus that
+    // cannot be reached is told as "no such file" too, and is no missing unit.
+    const bool missing = base::contains_ignoring_case(err, "failed to get unit file state") &&
+                         base::contains_ignoring_case(err, "no such file");
     return {UnitFile::not_enabled, missing ? "not-found" : ""};
   }
   const std::string word(words.front());
