@@ -32,7 +32,7 @@ std::string folder_of(const std::string& path) {
 // The content on one line: "10.0.0.1, 10.0.0.2".
 std::string preview(const std::string& content) {
   std::vector<std::string> lines;
-  for (const std::string_view line : base::lines(content)) lines.emplace_back(line);
+  for (const std::string_view line : base::each_line(content)) lines.emplace_back(line);
   return base::printable(base::join(lines, ", "), 200);
 }
 
