@@ -185,6 +185,11 @@ TEST_CASE("whatever else is at channel0's place is repaired, and it is said what
     node.files.device("/dev/other", 234, 0).link(channel0, "/dev/other");
     was = "no character device";
   }
+  SECTION("another user's device, who could take the mode away again") {
+    node.files.device(channel0, 234, 0);
+    node.files.tree.at(channel0).status.uid = 1000;
+    was = "owned by uid 1000";
+  }
   const auto channel = node.ensure();
   REQUIRE(channel);
   CHECK(channel->outcome == Outcome::repaired);

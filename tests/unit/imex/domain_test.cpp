@@ -433,6 +433,31 @@ TEST_CASE("a peer whose daemon says that it holds our list need not be seen gone
   CHECK(world.ctl.ports.back() == 50005);
 }
 
+TEST_CASE("one restart for all blocked peers: it waits until the last of them has the new list") {
+  World world(3);
+  world.ctl.shows(0s, with_pair(with_pair(up(3), 0, 1, Link::map_mismatch), 0, 2, Link::map_mismatch));
+  world.ctl.peer_shows("10.0.0.2", 0s, up(3)).peer_shows("10.0.0.3", 0s, other_list()).peer_shows("10.0.0.3", 6s, up(3));
+  world.after_restart = [&] { world.ctl.shows(world.ctl.now(), up(3)); };
+  const auto outcome = world.wait();
+  REQUIRE(outcome);
+  CHECK(outcome->up);
+  REQUIRE(world.restarts == 1);
+  CHECK(world.restarted_at[0] >= 6s);
+}
+
+TEST_CASE("a blocked peer that never gets the new list does not keep the others from being cured while there is time") {
+  World world(3);
+  world.ctl.shows(0s, with_pair(with_pair(up(3), 0, 1, Link::map_mismatch), 0, 2, Link::map_mismatch));
+  world.ctl.peer_shows("10.0.0.2", 0s, up(3)).peer_shows("10.0.0.3", 0s, other_list());
+  world.after_restart = [&] { world.ctl.shows(world.ctl.now(), with_pair(up(3), 0, 2, Link::map_mismatch)); };
+  const auto outcome = world.wait(60s);
+  REQUIRE(outcome);
+  CHECK_FALSE(outcome->up);
+  CHECK(outcome->mismatch);
+  CHECK(world.restarts == 1);
+  CHECK(world.restarted_at.at(0) >= 40s);
+}
+
 TEST_CASE("nodes that restart at once do so one after the other, by their place in the list") {
   std::vector<host::milliseconds> when;
   for (const std::size_t own : {0U, 1U, 17U}) {

@@ -149,14 +149,27 @@ TEST_CASE("two runs of one job are told apart by whatever both sides know") {
   const RunIdentity run{"7", "sA", "1", "100"};
   CHECK_FALSE(imex::same_run(run, {"8", "sA", "1", "100"}));
   CHECK_FALSE(imex::same_run(run, {"7", "sB", "1", "100"}));
+  CHECK_FALSE(imex::same_run(run, {"7", "sA", "2", "100"}));
   CHECK_FALSE(imex::same_run(run, {"7", "sA", "1", "101"}));
-  CHECK_FALSE(imex::same_run({"7", "", "0", ""}, {"7", "", "1", ""}));
-  CHECK_FALSE(imex::same_run({"7", "", "0", "100"}, {"7", "", "1", ""}));
   CHECK(imex::same_run(run, {"7", "", "", ""}));
   CHECK(imex::same_run({"7", "", "", ""}, run));
   CHECK(imex::same_run(run, run));
 }
 
-TEST_CASE("a restart that Slurm has counted already before the epilog does not make it another run") {
-  CHECK(imex::same_run({"7", "sA", "0", "100"}, {"7", "sA", "1", "100"}));
+TEST_CASE("an epilog of another run is none of this prolog's") {
+  const RunIdentity prolog{"7", "sA", "0", "100"};
+  CHECK_FALSE(imex::is_epilog_of(prolog, {"8", "sA", "1", "100"}));
+  CHECK_FALSE(imex::is_epilog_of(prolog, {"7", "sB", "1", "100"}));
+  CHECK_FALSE(imex::is_epilog_of(prolog, {"7", "sA", "1", "101"}));
+  CHECK_FALSE(imex::is_epilog_of(prolog, {"7", "sA", "2", "100"}));                  // two more
+  CHECK_FALSE(imex::is_epilog_of({"7", "sA", "1", "100"}, {"7", "sA", "0", "100"}));  // one less
+  CHECK_FALSE(imex::is_epilog_of({"7", "", "0", ""}, {"7", "", "1", ""}));            // nothing else says that it is the same
+  CHECK_FALSE(imex::is_epilog_of({"7", "", "x", "100"}, {"7", "", "1", "100"}));
+}
+
+TEST_CASE("a restart that Slurm has counted before the epilog came does not make it another run") {
+  CHECK(imex::is_epilog_of({"7", "sA", "0", "100"}, {"7", "sA", "1", "100"}));
+  CHECK(imex::is_epilog_of({"7", "", "0", "100"}, {"7", "", "1", "100"}));
+  CHECK(imex::is_epilog_of({"7", "sA", "0", ""}, {"7", "sA", "1", ""}));
+  CHECK(imex::is_epilog_of({"7", "sA", "0", "100"}, {"7", "sA", "0", "100"}));
 }

@@ -86,13 +86,16 @@ TEST_CASE("these words mean enabled, whatever the exit code says") {
   }
 }
 
-TEST_CASE("a systemd up to 253 says on stderr that a unit is not there") {
-  for (const char* words : {"Failed to get unit file state for nvidia-imex.service: No such file or directory\n",
-                            "Unit nvidia-imex.service not found.\n", "Unit nvidia-imex.service does not exist\n"}) {
-    const auto parsed = parse_is_enabled("", words);
-    CHECK(parsed.state == UnitFile::not_enabled);
-    CHECK(parsed.word == "not-found");
+TEST_CASE("a bus that cannot be reached is no missing unit") {
+  for (const char* words : {"Failed to connect to bus: No such file or directory\n", "System has not been booted with systemd\n", ""}) {
+    CHECK(parse_is_enabled("", words).word.empty());
   }
+}
+
+TEST_CASE("a systemd up to 253 says on stderr that a unit is not there") {
+  const auto parsed = parse_is_enabled("", "Failed to get unit file state for nvidia-imex.service: No such file or directory\n");
+  CHECK(parsed.state == UnitFile::not_enabled);
+  CHECK(parsed.word == "not-found");
 }
 
 TEST_CASE("no word is no answer: asked once more, then an error") {
