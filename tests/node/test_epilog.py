@@ -52,7 +52,8 @@ def test_an_epilog_that_is_given_only_this_node_stops_the_daemon_all_the_same(no
     assert run.code == 0 and node.unit_state()["ActiveState"] == "inactive", run
 
 
-@pytest.mark.parametrize("other", [{"SLURM_JOB_ID": "4710", "SLURM_JOBID": "4710"}, {"SLURM_JOB_SLUID": "s000OTHER"}, {"SLURM_JOB_RESTART_COUNT": "3"}])
+@pytest.mark.parametrize("other", [{"SLURM_JOB_ID": "4710", "SLURM_JOBID": "4710"}, {"SLURM_JOB_SLUID": "s000OTHER"}, {"SLURM_JOB_RESTART_COUNT": "3"},
+                                   {"SLURM_JOB_RESTART_COUNT": "1", "SLURM_JOB_START_TIME": "1796099999"}])
 def test_the_epilog_of_another_job_or_run_leaves_the_daemon(node, other):
     prepared(node)
     run = epilog(node, **other)
