@@ -67,7 +67,7 @@ class Clusters:
             cluster.down()
 
 
-@pytest.fixture(scope="session", params=["24.11", "26.05"])
+@pytest.fixture(scope="session", params=os.environ.get("RIG_SLURM", "24.11 26.05").split())
 def clusters(request):
     if os.geteuid() != 0:
         pytest.fail("the rig needs root: it makes namespaces, mounts and device nodes", pytrace=False)

@@ -108,7 +108,7 @@ def test_a_name_that_nobody_can_resolve_drains_one_node(cluster):
 def test_a_controller_that_does_not_answer_drains_one_node(cluster):
     # Also what becomes of an unresolvable name where many nodes ask: each of them keeps the controller from the others.
     for name in NAMES:
-        rig.write(cluster[name].path("/etc/gpu-prolog.toml"), '[imex-prolog]\ndeadline = "32s"\n')
+        rig.write(cluster[name].path("/etc/gpu-prolog.toml"), '[imex-prolog]\ndeadline = "28s"\n')
     start_while(cluster, before_release=lambda: cluster.ctl.ask(do="kill", name="slurmctld", signal=int(signal.SIGSTOP)))
     rig.until(lambda: f"every prolog to end: {({n: cluster[n].log()[-300:] for n in NAMES})}",
               lambda: all("PROLOG End" in cluster[n].log() for n in NAMES), 60)
