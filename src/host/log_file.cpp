@@ -13,7 +13,7 @@ namespace host {
 
 namespace {
 
-constexpr mode_t new_file_mode = 0640;
+constexpr mode_t new_file_mode = 0644;
 constexpr std::size_t line_cap = 16U * 1024U;
 
 }  // namespace

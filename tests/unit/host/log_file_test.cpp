@@ -34,7 +34,7 @@ std::string problem_with(const std::string& path) {
 
 }  // namespace
 
-TEST_CASE("a log is made with mode 0640 whatever the umask, and lines are appended") {
+TEST_CASE("a log is made with mode 0644 whatever the umask, and lines are appended") {
   const TemporaryFolder folder;
   const mode_t former = umask(077);
   LogFile log = LogFile::open(folder / "a.log", Root());
@@ -44,7 +44,7 @@ TEST_CASE("a log is made with mode 0640 whatever the umask, and lines are append
   LogFile again = LogFile::open(folder / "a.log", Root());
   again.write("third\n");
   CHECK(content_of(folder / "a.log") == "first\nsecond\nthird\n");
-  CHECK(mode_of(folder / "a.log") == 0640);
+  CHECK(mode_of(folder / "a.log") == 0644);
   CHECK_FALSE(log.take_problem().has_value());
   CHECK_FALSE(again.take_problem().has_value());
 }
