@@ -22,7 +22,9 @@ namespace {
 
 base::Result<mig::SavedBoard> read_board(const host::Files& files, const MigSetupOptions& options) {
   const auto text = files.read(typed_path(options.board_file), 4U << 20U);
-  if (!text) return Error{ExitCode::usage, "board file " + options.board_file + ": " + text.error().what, "give a readable file with --board"};
+  if (!text)
+    return Error{ExitCode::usage, "board file " + options.board_file + ": " + text.error().what,
+                 "give a readable file with --board"};
   auto board = mig::parse_board_file(*text, options.expect_gpus);
   if (!board) return Error{ExitCode::usage, options.board_file + ": " + board.error().what, board.error().cure};
   return board;
@@ -36,7 +38,8 @@ base::Result<mig::SavedBoard> ask_board(Context& context, const MigSetupOptions&
   mig::Smi smi(host.processes, *tool, deadline);
   host::Plan unused;
   mig::DryMigChanges no_changes(unused);
-  auto gpus = mig::wait_for_gpus(smi, no_changes, mig::pci_gpus(host.files), options.expect_gpus, deadline.within(options.driver_timeout), host.clock);
+  auto gpus = mig::wait_for_gpus(smi, no_changes, mig::pci_gpus(host.files), options.expect_gpus,
+                                 deadline.within(options.driver_timeout), host.clock);
   if (!gpus) return gpus.error();
   auto boards = smi.boards();
   if (!boards) return boards.error();
@@ -84,9 +87,13 @@ int mig_check(Context& context, const MigSetupOptions& options, std::string& out
   if (const auto before = mig::parse_gres(options.plan_from); !before) {
     return failed({ExitCode::usage, "--plan-from: " + before.error().what, before.error().cure});
   }
-  const auto rules = run.step("layout", [&] { return read_rules(context.host.files, {options.layouts, options.layout_file, options.layout_name}); });
+  const auto rules = run.step("layout", [&] {
+    return read_rules(context.host.files, {options.layouts, options.layout_file, options.layout_name});
+  });
   if (!rules) return failed(rules.error());
-  const auto board = run.step("board", [&] { return options.board_file.empty() ? ask_board(context, options) : read_board(context.host.files, options); });
+  const auto board = run.step("board", [&] {
+    return options.board_file.empty() ? ask_board(context, options) : read_board(context.host.files, options);
+  });
   if (!board) return failed(board.error());
   const auto checked = run.step("check", [&] { return check(*board, *rules); });
   if (!checked) return failed(checked.error());
@@ -108,7 +115,8 @@ int mig_check(Context& context, const MigSetupOptions& options, std::string& out
     gpu.layout = plan.layout.show();
     gpu.state = "planned";
     lines += "GPU " + std::to_string(plan.gpu.index) + ": ";
-    lines += plan.placements.empty() ? plan.layout.show() : mig::cgi_argument(plan.placements) + " (" + mig::show(plan.placements) + ")";
+    lines += plan.placements.empty() ? plan.layout.show()
+                                     : mig::cgi_argument(plan.placements) + " (" + mig::show(plan.placements) + ")";
     lines += "\n";
     for (const mig::Placement& placement : plan.placements) {
       gpu.placements.push_back(placement.profile.name + " at " + std::to_string(placement.start));
@@ -116,7 +124,8 @@ int mig_check(Context& context, const MigSetupOptions& options, std::string& out
       ++counts[{plan.gpu.name, placement.profile.name}];
     }
     for (const mig::Resolved& resolved : plan.wanted) {
-      if (resolved.drifted) run.log().info(resolved.written + " is " + resolved.profile.name + " in this driver's words");
+      if (resolved.drifted)
+        run.log().info(resolved.written + " is " + resolved.profile.name + " in this driver's words");
     }
     if (plan.layout.kind == mig::Layout::Kind::off && !plan.gpu.name.empty()) ++counts[{plan.gpu.name, ""}];
     status.gpus.push_back(std::move(gpu));
@@ -127,7 +136,8 @@ int mig_check(Context& context, const MigSetupOptions& options, std::string& out
   status.gres = gres.entries;
   status.warnings = gres.warnings;
   for (const std::string& warning : gres.warnings) run.log().warn(warning);
-  if (options.print == MigPrint::aws_cli || options.print == MigPrint::aws_json) run.log().warn("note: " + std::string(mig::aws_note));
+  if (options.print == MigPrint::aws_cli || options.print == MigPrint::aws_json)
+    run.log().warn("note: " + std::string(mig::aws_note));
   if (!options.plan_from.empty()) {
     for (const std::string& line : tell_change(context, options.plan_from, status.gres)) run.log().info(line);
   }

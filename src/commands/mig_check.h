@@ -1,4 +1,5 @@
-// mig-setup --check: can this layout be had? Against saved listings on a laptop, or this node's driver; changes nothing.
+// mig-setup --check: can this layout be had? Against saved listings on a laptop, or this node's driver; changes
+// nothing.
 #pragma once
 
 #include <string>

@@ -16,11 +16,14 @@ base::Result<std::vector<mig::Rule>> read_rules(const host::Files& files, const 
     return Error{ExitCode::usage, "--layout and --layout-file were both given", "give one of them"};
   }
   if (words.file.empty()) {
-    if (!words.name.empty()) return Error{ExitCode::usage, "--layout-name without --layout-file", "give the file that holds this layout"};
+    if (!words.name.empty())
+      return Error{ExitCode::usage, "--layout-name without --layout-file", "give the file that holds this layout"};
     return mig::parse_rules(words.layouts);
   }
   const auto text = files.read(typed_path(words.file), 1U << 20U);
-  if (!text) return Error{ExitCode::usage, "layout file " + words.file + ": " + text.error().what, "give a readable file with --layout-file"};
+  if (!text)
+    return Error{ExitCode::usage, "layout file " + words.file + ": " + text.error().what,
+                 "give a readable file with --layout-file"};
   auto rules = mig::parse_layout_file(*text, words.name);
   if (!rules) return Error{ExitCode::usage, words.file + ": " + rules.error().what, rules.error().cure};
   return rules;
@@ -31,8 +34,10 @@ std::string typed_path(const std::string& path) {
 }
 
 base::Result<std::string> find_nvidia_smi(const Context& context) {
-  auto tool = host::find_tool(context.host.files, "nvidia-smi", {site::nvidia_smi.begin(), site::nvidia_smi.end()}, context.host.processes.is_root());
-  if (!tool && tool.error().os_error == ENOENT && tool.error().cure.empty()) tool.error().cure = "install the NVIDIA driver";
+  auto tool = host::find_tool(context.host.files, "nvidia-smi", {site::nvidia_smi.begin(), site::nvidia_smi.end()},
+                              context.host.processes.is_root());
+  if (!tool && tool.error().os_error == ENOENT && tool.error().cure.empty())
+    tool.error().cure = "install the NVIDIA driver";
   return tool;
 }
 

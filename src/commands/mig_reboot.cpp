@@ -57,7 +57,8 @@ host::Exit systemctl(Context& context, const std::string& tool, const std::vecto
 std::string instance_id(const host::Host& host) {
   const auto fit = [](std::string_view text) {
     const std::string trimmed(base::trim(text));
-    const bool clean = trimmed.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.:") == std::string::npos;
+    const bool clean = trimmed.find_first_not_of(
+                           "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.:") == std::string::npos;
     return clean && trimmed.size() <= 100 ? trimmed : std::string();
   };
   std::string id = fit(host.environment.get_or("INSTANCE_ID", ""));
@@ -73,7 +74,8 @@ void forget_reboot(Context& context) {
   const std::string path(site::mig_reboot_marker);
   const auto there = context.host.files.status(path);
   if (!there || !*there) return;
-  if (auto removed = context.host.files.remove(path); !removed) context.run.log().warn("the reboot marker stays: " + removed.error().what);
+  if (auto removed = context.host.files.remove(path); !removed)
+    context.run.log().warn("the reboot marker stays: " + removed.error().what);
 }
 
 int reboot_or_tell(Context& context, const MigSetupOptions& options, const std::string& layout, const Error& pending,
@@ -90,10 +92,12 @@ int reboot_or_tell(Context& context, const MigSetupOptions& options, const std::
   const mig::RebootVerdict verdict = mig::decide_reboot(facts);
   if (!verdict.reboot) return tell(verdict.why, verdict.cure);
 
-  const auto tool = host::find_tool(context.host.files, "systemctl", {site::systemctl.begin(), site::systemctl.end()}, context.host.processes.is_root());
+  const auto tool = host::find_tool(context.host.files, "systemctl", {site::systemctl.begin(), site::systemctl.end()},
+                                    context.host.processes.is_root());
   if (!tool) return tell("no reboot: " + tool.error().what, "reboot the node by hand");
   if (auto left = leave_marker(context, {facts.instance_id, facts.boot_id, layout}); !left) {
-    return tell("no reboot: the marker that prevents a reboot loop cannot be kept: " + left.error().what, "make /var/lib/gpu-prolog writable, or reboot the node by hand");
+    return tell("no reboot: the marker that prevents a reboot loop cannot be kept: " + left.error().what,
+                "make /var/lib/gpu-prolog writable, or reboot the node by hand");
   }
   log.warn("rebooting the node: " + verdict.why + "; " + pending.what);
   report.rebooting(context, pending);

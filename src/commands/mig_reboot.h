@@ -10,8 +10,8 @@
 namespace commands {
 
 // The exit code; does not come back before the node goes down where it reboots.
-int reboot_or_tell(Context& context, const MigSetupOptions& options, const std::string& layout, const base::Error& pending,
-                   MigReport& report, std::string& out);
+int reboot_or_tell(Context& context, const MigSetupOptions& options, const std::string& layout,
+                   const base::Error& pending, MigReport& report, std::string& out);
 
 // All modes are as wanted: this launch may be rebooted again should a mode ever be pending.
 void forget_reboot(Context& context);

@@ -15,7 +15,8 @@ namespace commands {
 using base::Error;
 using base::ExitCode;
 
-MigReport::MigReport(const Context& context, const MigSetupOptions& options) : print_(options.print), plan_from_(options.plan_from) {
+MigReport::MigReport(const Context& context, const MigSetupOptions& options)
+    : print_(options.print), plan_from_(options.plan_from) {
   status_.version = base::build_info().version;
   status_.boot_id = read_line(context.host.files, site::boot_id);
   status_.layout = base::join(options.layouts, " ");
@@ -80,7 +81,8 @@ void MigReport::planned(const std::vector<mig::GpuPlan>& plans) {
     if (gpu == nullptr) continue;
     gpu->state = plan.untouched() ? "right" : "planned";
     gpu->placements.clear();
-    for (const mig::Placement& placement : plan.placements) gpu->placements.push_back(placement.profile.name + " at " + std::to_string(placement.start));
+    for (const mig::Placement& placement : plan.placements)
+      gpu->placements.push_back(placement.profile.name + " at " + std::to_string(placement.start));
   }
 }
 
@@ -152,7 +154,8 @@ int MigReport::ended(Context& context, const std::string& result, const std::str
   if (!plan_from_.empty()) {
     for (const std::string& line : tell_change(context, plan_from_, status_.gres)) context.run.log().info(line);
   }
-  if (print_ == MigPrint::aws_cli || print_ == MigPrint::aws_json) context.run.log().warn("note: " + std::string(mig::aws_note));
+  if (print_ == MigPrint::aws_cli || print_ == MigPrint::aws_json)
+    context.run.log().warn("note: " + std::string(mig::aws_note));
   if (!context.dry_run()) write(context);
   out = print_form(print_, status_);
   context.run.log().info(message + "; Gres=" + mig::gres_text(status_.gres));
@@ -201,7 +204,8 @@ std::string print_form(MigPrint form, const mig::Status& status) {
   return mig::to_json(status);
 }
 
-std::vector<std::string> tell_change(Context& context, const std::string& before, const std::vector<mig::GresEntry>& after) {
+std::vector<std::string> tell_change(Context& context, const std::string& before,
+                                     const std::vector<mig::GresEntry>& after) {
   const auto old = mig::parse_gres(before);
   if (!old) return {"--plan-from: " + old.error().what};
   std::vector<std::string> stale;

@@ -52,6 +52,7 @@ class MigReport {
 std::string print_form(MigPrint form, const mig::Status& status);
 
 // Lines that tell what going from `before` to `after` means; asks scontrol which nodes are behind, where there is one.
-std::vector<std::string> tell_change(Context& context, const std::string& before, const std::vector<mig::GresEntry>& after);
+std::vector<std::string> tell_change(Context& context, const std::string& before,
+                                     const std::vector<mig::GresEntry>& after);
 
 }  // namespace commands

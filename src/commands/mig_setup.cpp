@@ -35,7 +35,8 @@ static std::string describe(const std::vector<Gpu>& gpus) {
 }
 static std::string describe(const std::vector<Wanted>& wanted) { return std::to_string(wanted.size()) + " GPUs"; }
 static std::string describe(const Seen& seen) {
-  return std::to_string(seen.gpu_instances.size()) + " GPU instances, " + std::to_string(seen.compute_instances.size()) + " compute instances";
+  return std::to_string(seen.gpu_instances.size()) + " GPU instances, " +
+         std::to_string(seen.compute_instances.size()) + " compute instances";
 }
 static std::string describe(const Boards& boards) {
   std::size_t profiles = 0;
@@ -47,7 +48,8 @@ static std::string describe(const std::vector<GpuPlan>& plans) {
   return std::to_string(changed) + " of " + std::to_string(plans.size()) + " GPUs need a change";
 }
 static std::string describe(const Built& built) {
-  const auto done = std::count_if(built.outcomes.begin(), built.outcomes.end(), [](const GpuOutcome& o) { return o.done; });
+  const auto done =
+      std::count_if(built.outcomes.begin(), built.outcomes.end(), [](const GpuOutcome& o) { return o.done; });
   if (!built.is_real) return "instances on " + std::to_string(done) + " GPUs, as below";
   return std::to_string(done) + " of " + std::to_string(built.outcomes.size()) + " GPUs, read back";
 }
@@ -72,7 +74,8 @@ std::string describe(const Words& words) { return words.text; }
 
 Status check_words(const MigSetupOptions& options) {
   if (!options.board_file.empty() && !options.check) {
-    return Error{ExitCode::usage, "--board is for --check only", "add --check, or leave --board out to work on this node's GPUs"};
+    return Error{ExitCode::usage, "--board is for --check only",
+                 "add --check, or leave --board out to work on this node's GPUs"};
   }
   if (const auto before = mig::parse_gres(options.plan_from); !before) {
     return Error{ExitCode::usage, "--plan-from: " + before.error().what, before.error().cure};
@@ -82,13 +85,15 @@ Status check_words(const MigSetupOptions& options) {
 
 Status check_root(const Context& context) {
   if (context.host.processes.is_root() || context.dry_run()) return base::ok();
-  return Error{ExitCode::surroundings, "not run as root", "MIG can only be changed by root: use sudo, or --dry-run, or --check"};
+  return Error{ExitCode::surroundings, "not run as root",
+               "MIG can only be changed by root: use sudo, or --dry-run, or --check"};
 }
 
 // The folders of the lock, the status and the marker. /var may be read-only this early: then without.
 void make_folders(Context& context) {
   for (std::string_view folder : {site::run_dir, site::lib_dir}) {
-    if (auto made = context.host.files.make_directory(std::string(folder), 0755); !made) context.run.log().warn(made.error().what);
+    if (auto made = context.host.files.make_directory(std::string(folder), 0755); !made)
+      context.run.log().warn(made.error().what);
   }
 }
 
@@ -98,13 +103,15 @@ base::Result<std::unique_ptr<host::Lock>> lock_node(Context& context, const host
 }
 
 std::string find_modprobe(Context& context) {
-  const auto tool = host::find_tool(context.host.files, "modprobe", {site::modprobe.begin(), site::modprobe.end()}, context.host.processes.is_root());
+  const auto tool = host::find_tool(context.host.files, "modprobe", {site::modprobe.begin(), site::modprobe.end()},
+                                    context.host.processes.is_root());
   if (!tool) context.run.log().warn("the driver will not be loaded by us: " + tool.error().what);
   return tool ? *tool : "";
 }
 
 // GPUs without MIG: nothing to do for `none`; for a layout an error, or with --if-supported passed over.
-base::Result<std::vector<mig::Wanted>> keep_supported(const std::vector<mig::Wanted>& wanted, bool if_supported, host::Log& log) {
+base::Result<std::vector<mig::Wanted>> keep_supported(const std::vector<mig::Wanted>& wanted, bool if_supported,
+                                                      host::Log& log) {
   std::vector<mig::Wanted> kept;
   std::vector<std::string> lost;
   std::vector<std::string> without;
@@ -117,11 +124,13 @@ base::Result<std::vector<mig::Wanted>> keep_supported(const std::vector<mig::Wan
     if (!unknown && (!unsupported || off)) kept.push_back(want);
   }
   if (!lost.empty()) {
-    return Error{ExitCode::surroundings, "the MIG mode cannot be read: " + base::join(lost, ", "), "look at `dmesg` for NVRM or Xid lines, and replace the node"};
+    return Error{ExitCode::surroundings, "the MIG mode cannot be read: " + base::join(lost, ", "),
+                 "look at `dmesg` for NVRM or Xid lines, and replace the node"};
   }
   if (without.empty()) return kept;
   if (!if_supported) {
-    return Error{ExitCode::surroundings, "no MIG on " + base::join(without, ", "), "use an instance type whose GPUs have MIG, select others with SEL=..., or give --if-supported"};
+    return Error{ExitCode::surroundings, "no MIG on " + base::join(without, ", "),
+                 "use an instance type whose GPUs have MIG, select others with SEL=..., or give --if-supported"};
   }
   log.info("passed over, no MIG (--if-supported): " + base::join(without, ", "));
   return kept;
@@ -147,7 +156,9 @@ Status check_idle(Context& context, const std::vector<mig::GpuPlan>& plans, mig:
     }
   }
   // Holders show in /proc; nvidia-smi is asked as well where a process may hold a GPU in a way that does not.
-  const bool on = std::any_of(plans.begin(), plans.end(), [](const mig::GpuPlan& plan) { return !plan.untouched() && plan.gpu.current == mig::Mode::enabled; });
+  const bool on = std::any_of(plans.begin(), plans.end(), [](const mig::GpuPlan& plan) {
+    return !plan.untouched() && plan.gpu.current == mig::Mode::enabled;
+  });
   if (in_use.empty() && (services || on)) {
     auto apps = smi.compute_apps();
     if (!apps) return apps.error();
@@ -160,7 +171,8 @@ Status check_idle(Context& context, const std::vector<mig::GpuPlan>& plans, mig:
     return base::ok();
   }
   return Error{ExitCode::change, "a GPU has to be changed, and it may be in use by " + who + "; nothing was touched",
-               "run mig-setup before slurmd and before any GPU program; or drain the node, end these, and run it again; or --force"};
+               "run mig-setup before slurmd and before any GPU program; or drain the node, end these, and run it "
+               "again; or --force"};
 }
 
 struct ModeWords {
@@ -193,7 +205,8 @@ void follow(std::vector<mig::GpuPlan>& plans, const std::vector<mig::Gpu>& gpus)
   }
 }
 
-base::Result<Words> switch_modes(std::vector<mig::GpuPlan>& plans, mig::MigChanges& changes, std::vector<mig::Gpu>& gpus, ModeWords& words) {
+base::Result<Words> switch_modes(std::vector<mig::GpuPlan>& plans, mig::MigChanges& changes,
+                                 std::vector<mig::Gpu>& gpus, ModeWords& words) {
   std::string said;
   bool is_real = true;
   for (const bool on : {false, true}) {
@@ -210,38 +223,49 @@ base::Result<Words> switch_modes(std::vector<mig::GpuPlan>& plans, mig::MigChang
   }
   words = judge_mode(plans, gpus);
   if (!words.refused.empty()) {
-    return Error{base::contains_ignoring_case(said, "Not Supported") && words.pending.empty() ? ExitCode::surroundings : ExitCode::change,
-                 "the MIG mode of " + base::join(words.refused, ", ") + " did not change (current, pending); nvidia-smi said: " + said,
+    return Error{base::contains_ignoring_case(said, "Not Supported") && words.pending.empty() ? ExitCode::surroundings
+                                                                                              : ExitCode::change,
+                 "the MIG mode of " + base::join(words.refused, ", ") +
+                     " did not change (current, pending); nvidia-smi said: " + said,
                  "look at `dmesg` for NVRM or Xid lines; driver " + gpus.front().driver};
   }
   follow(plans, gpus);
   if (!is_real) return Words{"a change, as below"};
-  return Words{words.pending.empty() ? "current and pending as wanted on every GPU" : "pending on " + base::join(words.pending, ", ")};
+  return Words{words.pending.empty() ? "current and pending as wanted on every GPU"
+                                     : "pending on " + base::join(words.pending, ", ")};
 }
 
 Error pending_error(Context& context, const ModeWords& words, const std::vector<mig::Gpu>& gpus) {
   const host::Host& host = context.host;
-  const std::string holders = mig::show_holders(mig::find_holders(host.files, host.processes.self()), mig::module_holders(host.files), gpus);
+  const std::string holders =
+      mig::show_holders(mig::find_holders(host.files, host.processes.self()), mig::module_holders(host.files), gpus);
   return {ExitCode::reboot_needed,
-          "the MIG mode is pending (current, pending) on " + base::join(words.pending, ", ") + " (driver " + gpus.front().driver + "); the GPUs are held by: " + holders, ""};
+          "the MIG mode is pending (current, pending) on " + base::join(words.pending, ", ") + " (driver " +
+              gpus.front().driver + "); the GPUs are held by: " + holders,
+          ""};
 }
 
 Status empty_for_off(std::vector<mig::GpuPlan>& plans, mig::MigChanges& changes) {
   for (mig::GpuPlan& plan : plans) {
     if (!plan.switch_off || !plan.clear) continue;
     auto cleared = changes.clear(plan.gpu);
-    if (!cleared) return Error{cleared.error().code, plan.gpu.show() + ": " + cleared.error().what, cleared.error().cure};
+    if (!cleared)
+      return Error{cleared.error().code, plan.gpu.show() + ": " + cleared.error().what, cleared.error().cure};
     plan.clear = false;
   }
   return base::ok();
 }
 
-void warn_of_missing_caps(Context& context, MigReport& report, const std::vector<mig::Gpu>& gpus, const std::vector<mig::GpuInstance>& instances) {
+void warn_of_missing_caps(Context& context, MigReport& report, const std::vector<mig::Gpu>& gpus,
+                          const std::vector<mig::GpuInstance>& instances) {
   const auto missing = mig::missing_caps(context.host.files, gpus, instances);
   if (missing.empty()) return;
-  std::vector<std::string> few(missing.begin(), missing.begin() + static_cast<std::ptrdiff_t>(std::min<std::size_t>(missing.size(), 4)));
-  report.warn(context, std::to_string(missing.size()) + " capability files are missing, slurmd will skip these MIG devices: " + base::join(few, ", ") +
-                           (missing.size() > few.size() ? ", ..." : "") + "; `nvidia-modprobe` or `nvidia-smi -L` as root makes them");
+  std::vector<std::string> few(missing.begin(),
+                               missing.begin() + static_cast<std::ptrdiff_t>(std::min<std::size_t>(missing.size(), 4)));
+  report.warn(context, std::to_string(missing.size()) +
+                           " capability files are missing, slurmd will skip these MIG devices: " +
+                           base::join(few, ", ") + (missing.size() > few.size() ? ", ..." : "") +
+                           "; `nvidia-modprobe` or `nvidia-smi -L` as root makes them");
 }
 
 }  // namespace
@@ -268,7 +292,9 @@ int mig_setup(Context& context, const MigSetupOptions& options, std::string& out
     held = std::move(*lock);
   }
   report.begin(context);
-  const auto rules = run.step("layout", [&] { return read_rules(host.files, {options.layouts, options.layout_file, options.layout_name}); });
+  const auto rules = run.step("layout", [&] {
+    return read_rules(host.files, {options.layouts, options.layout_file, options.layout_name});
+  });
   if (!rules) return failed(rules.error());
   report.wants(*rules);
   if (options.if_supported && has_no_gpu(host.files)) {
@@ -294,7 +320,8 @@ int mig_setup(Context& context, const MigSetupOptions& options, std::string& out
                                                     std::min<host::milliseconds>(10s, options.deadline * 2 / 3));
   }
   const auto driver = run.step("driver", [&] {
-    return mig::wait_for_gpus(smi, *changes, mig::pci_gpus(host.files), options.expect_gpus, deadline.within(options.driver_timeout), host.clock);
+    return mig::wait_for_gpus(smi, *changes, mig::pci_gpus(host.files), options.expect_gpus,
+                              deadline.within(options.driver_timeout), host.clock);
   });
   if (!driver) return failed(driver.error());
   std::vector<mig::Gpu> gpus = *driver;
@@ -302,9 +329,11 @@ int mig_setup(Context& context, const MigSetupOptions& options, std::string& out
   const auto selected = run.step("selection", [&] { return mig::select(*rules, gpus); });
   if (!selected) return failed(selected.error());
   report.wants(*selected);
-  const auto wanted = run.step("MIG support", [&] { return keep_supported(*selected, options.if_supported, run.log()); });
+  const auto wanted =
+      run.step("MIG support", [&] { return keep_supported(*selected, options.if_supported, run.log()); });
   if (!wanted) return failed(wanted.error());
-  if (wanted->empty()) return report.ended(context, "unsupported", "nothing to do: no selected GPU has MIG (--if-supported)", out);
+  if (wanted->empty())
+    return report.ended(context, "unsupported", "nothing to do: no selected GPU has MIG (--if-supported)", out);
 
   // --- what is there, what is to be done -----------------------------------------------------------------
   mig::Seen seen;
@@ -320,7 +349,8 @@ int mig_setup(Context& context, const MigSetupOptions& options, std::string& out
     return report.ended(context, "unchanged", "nothing to do: every GPU has its layout already", out);
   }
   mig::Boards boards;
-  const bool split = std::any_of(wanted->begin(), wanted->end(), [](const mig::Wanted& want) { return want.layout.kind != mig::Layout::Kind::off; });
+  const bool split = std::any_of(wanted->begin(), wanted->end(),
+                                 [](const mig::Wanted& want) { return want.layout.kind != mig::Layout::Kind::off; });
   if (split) {
     const auto listed = run.step("profiles", [&] { return smi.boards(); });
     if (!listed) return failed(listed.error());
@@ -333,10 +363,13 @@ int mig_setup(Context& context, const MigSetupOptions& options, std::string& out
   for (const mig::GpuPlan& plan : plans) {
     run.log().info(mig::show(plan));
     for (const mig::Resolved& resolved : plan.wanted) {
-      if (resolved.drifted) run.log().info(plan.gpu.show() + ": " + resolved.written + " is " + resolved.profile.name + " in this driver's words");
+      if (resolved.drifted)
+        run.log().info(plan.gpu.show() + ": " + resolved.written + " is " + resolved.profile.name +
+                       " in this driver's words");
     }
   }
-  const bool nothing = std::all_of(plans.begin(), plans.end(), [](const mig::GpuPlan& plan) { return plan.untouched(); });
+  const bool nothing =
+      std::all_of(plans.begin(), plans.end(), [](const mig::GpuPlan& plan) { return plan.untouched(); });
   if (nothing) return report.ended(context, "unchanged", "nothing to do: every GPU has its layout already", out);
   const auto idle = run.step("in use", [&] { return check_idle(context, plans, smi, options.force); });
   if (!idle) return failed(idle.error());
@@ -368,8 +401,10 @@ int mig_setup(Context& context, const MigSetupOptions& options, std::string& out
   }
   if (!context.dry_run()) warn_of_missing_caps(context, report, gpus, built->gpu_instances);
   if (!bad.empty()) {
-    const std::string holders = mig::show_holders(mig::find_holders(host.files, host.processes.self()), mig::module_holders(host.files), {});
-    return failed({ExitCode::change, base::join(bad, "; ") + " (the GPUs are held by: " + holders + ")", "end what holds the GPU, then run mig-setup again: it repairs what is not right"});
+    const std::string holders =
+        mig::show_holders(mig::find_holders(host.files, host.processes.self()), mig::module_holders(host.files), {});
+    return failed({ExitCode::change, base::join(bad, "; ") + " (the GPUs are held by: " + holders + ")",
+                   "end what holds the GPU, then run mig-setup again: it repairs what is not right"});
   }
   return report.ended(context, "changed", "every selected GPU has its layout now, read back from the driver", out);
 }

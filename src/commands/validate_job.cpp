@@ -16,7 +16,8 @@ namespace {
 
 const std::string subject = "job";
 const std::string powered_down =
-    "a job that is allocated while its node is powered down gets no device on AWS PCS: requeue it (`gpu-prolog validate job --requeue`), and keep MIG "
+    "a job that is allocated while its node is powered down gets no device on AWS PCS: requeue it (`gpu-prolog "
+    "validate job --requeue`), and keep MIG "
     "nodes up (minInstanceCount = maxInstanceCount)";
 
 // The variable by which Slurm says that this job asked for GPUs; empty: none says so.
@@ -56,7 +57,9 @@ void requeue(Context& context, const ValidateJobOptions& options, const std::str
   const std::string restarts = host.environment.get_or("SLURM_RESTART_COUNT", "0");
   const auto count = base::parse_number(restarts.empty() ? "0" : restarts);
   if (!count || *count >= options.max_requeues) {
-    findings.fail(subject, "requeue", "not requeued: it was " + base::printable(restarts, 20) + " times already (--max-requeues " + std::to_string(options.max_requeues) + ")",
+    findings.fail(subject, "requeue",
+                  "not requeued: it was " + base::printable(restarts, 20) + " times already (--max-requeues " +
+                      std::to_string(options.max_requeues) + ")",
                   "find out why this node gives jobs no GPU: `gpu-prolog validate mig` on it");
     return;
   }
@@ -67,9 +70,12 @@ void requeue(Context& context, const ValidateJobOptions& options, const std::str
   }
   const host::Exit exit = ask(context, *scontrol, {"requeue", job});
   if (exit.succeeded()) {
-    findings.ok(subject, "requeue", "job " + job + " is requeued, restart " + std::to_string(*count + 1) + " of " + std::to_string(options.max_requeues));
+    findings.ok(subject, "requeue",
+                "job " + job + " is requeued, restart " + std::to_string(*count + 1) + " of " +
+                    std::to_string(options.max_requeues));
   } else {
-    findings.fail(subject, "requeue", "scontrol requeue " + job + ": " + host::describe(exit), "requeue the job by hand");
+    findings.fail(subject, "requeue", "scontrol requeue " + job + ": " + host::describe(exit),
+                  "requeue the job by hand");
   }
 }
 
@@ -84,13 +90,16 @@ base::Status validate_job(Context& context, const ValidateJobOptions& options, F
   const host::Host& host = context.host;
   const std::string job = host.environment.get_or("SLURM_JOB_ID", "");
   if (!base::parse_number(job)) {
-    return Error{ExitCode::surroundings, job.empty() ? "SLURM_JOB_ID is not set: this is no job" : "SLURM_JOB_ID is no job id", "call `gpu-prolog validate job` in the job's script or step"};
+    return Error{ExitCode::surroundings,
+                 job.empty() ? "SLURM_JOB_ID is not set: this is no job" : "SLURM_JOB_ID is no job id",
+                 "call `gpu-prolog validate job` in the job's script or step"};
   }
   const auto devices = host.environment.get("CUDA_VISIBLE_DEVICES");
   bool wrong = false;
   if (devices && base::trim(*devices).empty()) {
     wrong = true;
-    findings.fail(subject, "gpu", "CUDA_VISIBLE_DEVICES is set but empty: job " + job + " runs without any GPU", powered_down);
+    findings.fail(subject, "gpu", "CUDA_VISIBLE_DEVICES is set but empty: job " + job + " runs without any GPU",
+                  powered_down);
   } else if (devices && *devices == "NoDevFiles") {
     wrong = true;
     findings.fail(subject, "gpu", "CUDA_VISIBLE_DEVICES=NoDevFiles: job " + job + " got no device", powered_down);
@@ -111,10 +120,13 @@ base::Status validate_job(Context& context, const ValidateJobOptions& options, F
       }
     }
     if (asked.empty()) {
-      findings.skip(subject, "gpu", "CUDA_VISIBLE_DEVICES is not set and nothing says that job " + job + " asked for a GPU" + unknown);
+      findings.skip(subject, "gpu",
+                    "CUDA_VISIBLE_DEVICES is not set and nothing says that job " + job + " asked for a GPU" + unknown);
     } else {
       wrong = true;
-      findings.fail(subject, "gpu", "CUDA_VISIBLE_DEVICES is not set although job " + job + " asked for GPUs (" + asked + ")", powered_down);
+      findings.fail(subject, "gpu",
+                    "CUDA_VISIBLE_DEVICES is not set although job " + job + " asked for GPUs (" + asked + ")",
+                    powered_down);
     }
   }
   if (wrong && options.requeue) requeue(context, options, job, findings);

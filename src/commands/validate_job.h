@@ -1,7 +1,7 @@
 // validate job: has this job the GPU that it asked for? Run inside a job.
 //
-// Options of `validate job`: --requeue [flag] `scontrol requeue` the job where it has no GPU (from SLURM_PROCID 0 or the
-// batch step only), --max-requeues N [number, 3] not more often than this by SLURM_RESTART_COUNT.
+// Options of `validate job`: --requeue [flag] `scontrol requeue` the job where it has no GPU (from SLURM_PROCID 0 or
+// the batch step only), --max-requeues N [number, 3] not more often than this by SLURM_RESTART_COUNT.
 #pragma once
 
 #include "base/result.h"

@@ -56,7 +56,8 @@ void check_status(Context& context, const std::optional<mig::Status>& status, bo
     if (layout_given) {
       findings.skip(subject, "mig-setup", "no status file: mig-setup has not run here");
     } else {
-      findings.warn(subject, "mig-setup", "no status file that can be read: mig-setup has not run here", "run it before slurmd, or give --layout to compare with");
+      findings.warn(subject, "mig-setup", "no status file that can be read: mig-setup has not run here",
+                    "run it before slurmd, or give --layout to compare with");
     }
     return;
   }
@@ -76,9 +77,11 @@ void check_bus(const std::vector<mig::Gpu>& gpus, const std::vector<std::string>
     if (mig::find_by_bus(gpus, bus_id) == nullptr) missing.push_back(bus_id);
   }
   if (missing.empty()) {
-    findings.ok(subject, "gpus", std::to_string(gpus.size()) + " of " + gpus.front().name + ", driver " + gpus.front().driver);
+    findings.ok(subject, "gpus",
+                std::to_string(gpus.size()) + " of " + gpus.front().name + ", driver " + gpus.front().driver);
   } else {
-    findings.fail(subject, "gpus", "the PCI bus has GPUs that the driver does not list: " + base::join(missing, ", "), "look at `dmesg` for NVRM or Xid lines, and replace the node");
+    findings.fail(subject, "gpus", "the PCI bus has GPUs that the driver does not list: " + base::join(missing, ", "),
+                  "look at `dmesg` for NVRM or Xid lines, and replace the node");
   }
 }
 
@@ -95,16 +98,23 @@ void check_mode(Context& context, const std::vector<mig::Gpu>& gpus, Findings& f
       ++on;
     }
   }
-  if (!unknown.empty()) findings.fail(subject, "mode", base::join(unknown, ", "), "look at `dmesg` for NVRM or Xid lines, and replace the node");
+  if (!unknown.empty())
+    findings.fail(subject, "mode", base::join(unknown, ", "),
+                  "look at `dmesg` for NVRM or Xid lines, and replace the node");
   if (!pending.empty()) {
-    const std::string holders = mig::show_holders(mig::find_holders(context.host.files, context.host.processes.self()), mig::module_holders(context.host.files), gpus);
-    findings.fail(subject, "mode", "MIG mode is pending (current, pending) on " + base::join(pending, ", ") + "; held by: " + holders,
+    const std::string holders = mig::show_holders(mig::find_holders(context.host.files, context.host.processes.self()),
+                                                  mig::module_holders(context.host.files), gpus);
+    findings.fail(subject, "mode",
+                  "MIG mode is pending (current, pending) on " + base::join(pending, ", ") + "; held by: " + holders,
                   "reboot the node; at boot `gpu-prolog mig-setup ... --reboot=if-pending` does it once");
   }
-  if (unknown.empty() && pending.empty()) findings.ok(subject, "mode", "MIG is on on " + std::to_string(on) + " of " + std::to_string(gpus.size()) + " GPUs, none is pending");
+  if (unknown.empty() && pending.empty())
+    findings.ok(subject, "mode",
+                "MIG is on on " + std::to_string(on) + " of " + std::to_string(gpus.size()) + " GPUs, none is pending");
 }
 
-void check_instances(const std::vector<mig::Gpu>& gpus, const mig::Seen& seen, const std::vector<mig::Wanted>& wanted, Findings& findings) {
+void check_instances(const std::vector<mig::Gpu>& gpus, const mig::Seen& seen, const std::vector<mig::Wanted>& wanted,
+                     Findings& findings) {
   std::vector<std::string> empty;
   std::vector<std::string> bare;
   for (const mig::Gpu& gpu : gpus) {
@@ -113,10 +123,12 @@ void check_instances(const std::vector<mig::Gpu>& gpus, const mig::Seen& seen, c
     for (const mig::GpuInstance& instance : seen.gpu_instances) {
       if (instance.gpu != gpu.index) continue;
       any = true;
-      const bool holds = std::any_of(seen.compute_instances.begin(), seen.compute_instances.end(), [&](const mig::ComputeInstance& inside) {
-        return inside.gpu == gpu.index && inside.gpu_instance == instance.id;
-      });
-      if (!holds) bare.push_back(gpu.show() + " GPU instance " + std::to_string(instance.id) + " (" + instance.profile + ")");
+      const bool holds = std::any_of(seen.compute_instances.begin(), seen.compute_instances.end(),
+                                     [&](const mig::ComputeInstance& inside) {
+                                       return inside.gpu == gpu.index && inside.gpu_instance == instance.id;
+                                     });
+      if (!holds)
+        bare.push_back(gpu.show() + " GPU instance " + std::to_string(instance.id) + " (" + instance.profile + ")");
     }
     const bool asked_for = std::any_of(wanted.begin(), wanted.end(), [&](const mig::Wanted& want) {
       return want.gpu.bus_id == gpu.bus_id && want.layout.kind == mig::Layout::Kind::empty;
@@ -124,14 +136,19 @@ void check_instances(const std::vector<mig::Gpu>& gpus, const mig::Seen& seen, c
     if (!any && !asked_for) empty.push_back(gpu.show());
   }
   if (!empty.empty()) {
-    findings.fail(subject, "instances", "MIG is on but there are no instances on " + base::join(empty, ", ") + ": slurmd finds no usable device there",
-                  "run `gpu-prolog mig-setup` with the layout, then start slurmd anew");
+    findings.fail(
+        subject, "instances",
+        "MIG is on but there are no instances on " + base::join(empty, ", ") + ": slurmd finds no usable device there",
+        "run `gpu-prolog mig-setup` with the layout, then start slurmd anew");
   }
   if (!bare.empty()) {
-    findings.fail(subject, "compute instances", "no compute instance in " + base::join(bare, ", ") + ": it is no device for programs", "run `gpu-prolog mig-setup` with the layout, it adds what is missing");
+    findings.fail(subject, "compute instances",
+                  "no compute instance in " + base::join(bare, ", ") + ": it is no device for programs",
+                  "run `gpu-prolog mig-setup` with the layout, it adds what is missing");
   }
   if (empty.empty() && bare.empty()) {
-    findings.ok(subject, "instances", std::to_string(seen.gpu_instances.size()) + " GPU instances, each with a compute instance");
+    findings.ok(subject, "instances",
+                std::to_string(seen.gpu_instances.size()) + " GPU instances, each with a compute instance");
   }
 }
 
@@ -179,7 +196,8 @@ void check_layout(mig::Smi& smi, const std::vector<mig::Wanted>& wanted, const m
   if (wrong.empty()) {
     findings.ok(subject, "layout", "as wanted on " + std::to_string(wanted.size()) + " GPUs");
   } else {
-    findings.fail(subject, "layout", base::join(wrong, "; "), "run `gpu-prolog mig-setup` with the layout before slurmd (drain the node first)");
+    findings.fail(subject, "layout", base::join(wrong, "; "),
+                  "run `gpu-prolog mig-setup` with the layout before slurmd (drain the node first)");
   }
 }
 
@@ -189,9 +207,12 @@ void check_caps(Context& context, const std::vector<mig::Gpu>& gpus, const mig::
     findings.ok(subject, "caps files", "every instance has its files in " + std::string(site::caps_dir));
     return;
   }
-  std::vector<std::string> few(missing.begin(), missing.begin() + static_cast<std::ptrdiff_t>(std::min<std::size_t>(missing.size(), 4)));
-  findings.warn(subject, "caps files", std::to_string(missing.size()) + " are missing: " + base::join(few, ", ") + (missing.size() > few.size() ? ", ..." : "") +
-                                           ": slurmd skips these devices, jobs cannot open them",
+  std::vector<std::string> few(missing.begin(),
+                               missing.begin() + static_cast<std::ptrdiff_t>(std::min<std::size_t>(missing.size(), 4)));
+  findings.warn(subject, "caps files",
+                std::to_string(missing.size()) + " are missing: " + base::join(few, ", ") +
+                    (missing.size() > few.size() ? ", ..." : "") +
+                    ": slurmd skips these devices, jobs cannot open them",
                 "`nvidia-smi -L` as root makes them; then start slurmd anew");
 }
 
@@ -205,7 +226,9 @@ void check_fabric_manager(Context& context, Findings& findings) {
   if (mig::runs(context.host.files, "nv-fabricmanager")) {
     findings.ok(subject, "fabric manager", "runs");
   } else {
-    findings.warn(subject, "fabric manager", "there are NVSwitches (" + switches.front() + "), but nv-fabricmanager does not run: CUDA fails with 'system not yet initialized'",
+    findings.warn(subject, "fabric manager",
+                  "there are NVSwitches (" + switches.front() +
+                      "), but nv-fabricmanager does not run: CUDA fails with 'system not yet initialized'",
                   "systemctl enable --now nvidia-fabricmanager");
   }
 }
@@ -233,20 +256,29 @@ host::Exit ask(Context& context, const std::string& tool, std::vector<std::strin
 }
 
 // What a job could ask for against what exists, by slurmd's own matching.
-void check_match(const std::string& check, const std::string& where, const std::vector<mig::GresEntry>& configured, const std::vector<mig::DeviceCount>& devices, Findings& findings) {
+void check_match(const std::string& check, const std::string& where, const std::vector<mig::GresEntry>& configured,
+                 const std::vector<mig::DeviceCount>& devices, Findings& findings) {
   const mig::Match match = mig::match(configured, devices);
   std::vector<std::string> wrong = match.wrong;
   for (std::size_t i = 0; i < configured.size(); ++i) {
     if (match.got[i].count < configured[i].count) {
-      wrong.push_back("gpu:" + configured[i].type + " has " + std::to_string(match.got[i].count) + " of " + std::to_string(configured[i].count) + " devices");
+      wrong.push_back("gpu:" + configured[i].type + " has " + std::to_string(match.got[i].count) + " of " +
+                      std::to_string(configured[i].count) + " devices");
     }
   }
   const mig::Gres should = mig::gres_for(devices);
-  const std::string cure = "set Gres=" + mig::gres_text(should.entries) + " (mig-setup --print=aws-cli prints the call), then have the node register again";
+  const std::string cure = "set Gres=" + mig::gres_text(should.entries) +
+                           " (mig-setup --print=aws-cli prints the call), then have the node register again";
   if (!wrong.empty()) {
-    findings.fail(subject, check, where + ": " + base::join(wrong, ", ") + (match.ignored.empty() ? "" : "; no entry for " + base::join(match.ignored, ", ")), cure);
+    findings.fail(subject, check,
+                  where + ": " + base::join(wrong, ", ") +
+                      (match.ignored.empty() ? "" : "; no entry for " + base::join(match.ignored, ", ")),
+                  cure);
   } else if (!match.ignored.empty()) {
-    findings.fail(subject, check, where + " (" + mig::gres_text(configured) + ") has no room for " + base::join(match.ignored, ", ") + ": Slurm ignores these devices", cure);
+    findings.fail(subject, check,
+                  where + " (" + mig::gres_text(configured) + ") has no room for " + base::join(match.ignored, ", ") +
+                      ": Slurm ignores these devices",
+                  cure);
   } else {
     findings.ok(subject, check, where + ": " + mig::gres_text(configured));
   }
@@ -266,19 +298,24 @@ void check_slurm(Context& context, const std::vector<mig::DeviceCount>& devices,
   const host::Exit told = ask(context, *scontrol, {"-o", "show", "node", name});
   const auto record = told.succeeded() ? mig::parse_node_record(told.out, name) : std::nullopt;
   if (!record) {
-    findings.skip(subject, "slurm gres", "scontrol has no record of node " + base::printable(name, 80) + ": " + host::describe(told));
+    findings.skip(subject, "slurm gres",
+                  "scontrol has no record of node " + base::printable(name, 80) + ": " + host::describe(told));
   } else {
     const auto configured = mig::parse_gres(record->gres);
     if (!configured) {
-      findings.warn(subject, "slurm gres", "Gres=" + base::printable(record->gres, 200) + " cannot be read", "look at `scontrol show node " + record->name + "`");
+      findings.warn(subject, "slurm gres", "Gres=" + base::printable(record->gres, 200) + " cannot be read",
+                    "look at `scontrol show node " + record->name + "`");
     } else if (configured->empty() && !devices.empty()) {
-      findings.fail(subject, "slurm gres", "node " + record->name + " has no gpu in Gres=, this node has devices", "set Gres=" + mig::gres_text(mig::gres_for(devices).entries) + ", then have the node register again");
+      findings.fail(
+          subject, "slurm gres", "node " + record->name + " has no gpu in Gres=, this node has devices",
+          "set Gres=" + mig::gres_text(mig::gres_for(devices).entries) + ", then have the node register again");
     } else {
       check_match("slurm gres", "Gres of node " + record->name, *configured, devices, findings);
     }
     if (record->reason.find("gres/gpu") != std::string::npos) {
       findings.fail(subject, "slurm state", "node " + record->name + " is " + record->state + ": " + record->reason,
-                    "make the layout and Gres= equal, start slurmd anew, then `scontrol update NodeName=" + record->name + " State=RESUME`");
+                    "make the layout and Gres= equal, start slurmd anew, then `scontrol update NodeName=" +
+                        record->name + " State=RESUME`");
     }
   }
   // slurmd beside it: <prefix>/bin/scontrol, <prefix>/sbin/slurmd. It prints nothing to anybody but root.
@@ -286,7 +323,8 @@ void check_slurm(Context& context, const std::vector<mig::DeviceCount>& devices,
   const std::string slurmd = bin == std::string::npos ? "" : scontrol->substr(0, bin) + "/sbin/slurmd";
   const auto tool = host::find_tool(host.files, "slurmd", {slurmd}, host.processes.is_root());
   if (slurmd.empty() || !tool || !host.processes.is_root()) {
-    findings.skip(subject, "slurmd gres", !host.processes.is_root() ? "slurmd -G answers root only" : "no slurmd beside " + *scontrol);
+    findings.skip(subject, "slurmd gres",
+                  !host.processes.is_root() ? "slurmd -G answers root only" : "no slurmd beside " + *scontrol);
     return;
   }
   const host::Exit own = ask(context, *tool, {"-G"});
@@ -299,7 +337,10 @@ void check_slurm(Context& context, const std::vector<mig::DeviceCount>& devices,
     for (const mig::DeviceCount& device : devices) there += device.count;
     for (const mig::GresEntry& entry : seen) known += entry.count;
     if (known < there) {
-      findings.fail(subject, "slurmd gres", "slurmd sees " + std::to_string(known) + " of " + std::to_string(there) + " devices: " + mig::gres_text(seen), "start slurmd anew after mig-setup; see `slurmd -G`");
+      findings.fail(
+          subject, "slurmd gres",
+          "slurmd sees " + std::to_string(known) + " of " + std::to_string(there) + " devices: " + mig::gres_text(seen),
+          "start slurmd anew after mig-setup; see `slurmd -G`");
     } else {
       findings.ok(subject, "slurmd gres", mig::gres_text(seen));
     }
@@ -331,7 +372,8 @@ void check_slurmd_log(Context& context, Findings& findings) {
   if (found.empty()) {
     findings.ok(subject, "slurmd log", "no word of unusable GPUs since slurmd's last start in " + path);
   } else {
-    findings.warn(subject, "slurmd log", base::join(found, "; "), "make the layout and Gres= equal, then start slurmd anew");
+    findings.warn(subject, "slurmd log", base::join(found, "; "),
+                  "make the layout and Gres= equal, then start slurmd anew");
   }
 }
 
@@ -346,7 +388,9 @@ bool mig_applies(Context& context, const ValidateMigOptions& options) {
   for (const std::string& gpu : *gpus) {
     const auto instances = context.host.files.list(capabilities + "/" + gpu + "/mig");
     if (!gpu.starts_with("gpu") || !instances) continue;
-    if (std::any_of(instances->begin(), instances->end(), [](const std::string& name) { return name.starts_with("gi"); })) return true;
+    if (std::any_of(instances->begin(), instances->end(),
+                    [](const std::string& name) { return name.starts_with("gi"); }))
+      return true;
   }
   return false;
 }

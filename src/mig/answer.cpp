@@ -42,17 +42,16 @@ base::Error as_error(Answer answer, const std::string& call, const host::Exit& e
     case Answer::no_permission:
       return {ExitCode::surroundings, what, "run as root (and with access to the MIG configuration capability)"};
     case Answer::unsupported:
-      return {ExitCode::surroundings, what, "this GPU or its driver knows no MIG: use another instance type, or --if-supported"};
+      return {ExitCode::surroundings, what,
+              "this GPU or its driver knows no MIG: use another instance type, or --if-supported"};
     case Answer::timed_out:
       return {ExitCode::time_out, what,
               exit.unkillable ? "nvidia-smi hangs in the driver and cannot be killed: replace or reboot the node"
                               : "the driver does not answer: look at `dmesg` for NVRM or Xid lines"};
-    case Answer::stopped:
-      return {ExitCode::time_out, what, ""};
+    case Answer::stopped: return {ExitCode::time_out, what, ""};
     case Answer::in_use:
       return {ExitCode::change, what, "end what uses the GPU (its holders are named above), then run mig-setup again"};
-    default:
-      return {ExitCode::change, what, "look at `dmesg` for NVRM or Xid lines"};
+    default: return {ExitCode::change, what, "look at `dmesg` for NVRM or Xid lines"};
   }
 }
 

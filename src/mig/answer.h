@@ -1,5 +1,6 @@
-// What an ended nvidia-smi call means. The tool's exit codes are NVML's numbers where its man page ends (23 insufficient
-// resources, seen; 19 in use), and some listings print an error with exit 0, so words and code are judged together.
+// What an ended nvidia-smi call means. The tool's exit codes are NVML's numbers where its man page ends (23
+// insufficient resources, seen; 19 in use), and some listings print an error with exit 0, so words and code are judged
+// together.
 #pragma once
 
 #include <string>
@@ -11,14 +12,14 @@ namespace mig {
 
 enum class Answer {
   ok,
-  none,            // the listing is truly empty: "Not Found", "No MIG-enabled devices found."
-  not_ready,       // exits 9, 12 and 6 with "No devices": driver not loaded, its library missing, no GPU yet
-  no_permission,   // "Insufficient Permissions" beside "No GPU instances found" too: never taken for empty
-  unsupported,     // "No MIG-supported devices found."
-  in_use,          // "In use by another client"
+  none,           // the listing is truly empty: "Not Found", "No MIG-enabled devices found."
+  not_ready,      // exits 9, 12 and 6 with "No devices": driver not loaded, its library missing, no GPU yet
+  no_permission,  // "Insufficient Permissions" beside "No GPU instances found" too: never taken for empty
+  unsupported,    // "No MIG-supported devices found."
+  in_use,         // "In use by another client"
   timed_out,
-  stopped,         // a stop signal to us ended it
-  failed,          // everything else
+  stopped,  // a stop signal to us ended it
+  failed,   // everything else
 };
 
 Answer judge(const host::Exit& exit);

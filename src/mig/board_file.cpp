@@ -9,7 +9,9 @@ using base::Error;
 using base::ExitCode;
 
 base::Result<SavedBoard> parse_board_file(const std::string& text, std::optional<unsigned> gpus) {
-  const std::string how = "save both listings of a node with this GPU: (nvidia-smi mig -lgip; nvidia-smi mig -lgipp; nvidia-smi -L) > board.txt";
+  const std::string how =
+      "save both listings of a node with this GPU: (nvidia-smi mig -lgip; nvidia-smi mig -lgipp; nvidia-smi -L) > "
+      "board.txt";
   const auto as_usage = [&](const Error& error) { return Error{ExitCode::usage, error.what, how}; };
   auto profiles = parse_profiles(text);
   if (!profiles) return as_usage(profiles.error());
@@ -31,7 +33,10 @@ base::Result<SavedBoard> parse_board_file(const std::string& text, std::optional
   }
   if (gpus) {
     if (saved.gpus.size() != 1 && saved.gpus.size() != *gpus) {
-      return Error{ExitCode::usage, "it holds " + std::to_string(saved.gpus.size()) + " GPUs, --expect-gpus says " + std::to_string(*gpus), "leave --expect-gpus out"};
+      return Error{
+          ExitCode::usage,
+          "it holds " + std::to_string(saved.gpus.size()) + " GPUs, --expect-gpus says " + std::to_string(*gpus),
+          "leave --expect-gpus out"};
     }
     while (saved.gpus.size() < *gpus) {
       Gpu twin = saved.gpus.front();

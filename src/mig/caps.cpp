@@ -22,17 +22,20 @@ unsigned device_minor(const host::Files& files, const Gpu& gpu) {
   const std::size_t colon = canonical->find(':');
   std::string domain = canonical->substr(0, colon);
   if (domain.size() < 4) domain.insert(0, 4 - domain.size(), '0');
-  const auto text = files.read("/proc/driver/nvidia/gpus/" + domain + canonical->substr(colon) + "/information", 65'536);
+  const auto text =
+      files.read("/proc/driver/nvidia/gpus/" + domain + canonical->substr(colon) + "/information", 65'536);
   if (!text) return gpu.index;
   for (std::string_view line : base::each_line(*text)) {
     constexpr std::string_view key = "Device Minor:";
     if (!line.starts_with(key)) continue;
-    if (const auto number = base::parse_number(base::trim(line.substr(key.size()))); number && *number < 4096) return static_cast<unsigned>(*number);
+    if (const auto number = base::parse_number(base::trim(line.substr(key.size()))); number && *number < 4096)
+      return static_cast<unsigned>(*number);
   }
   return gpu.index;
 }
 
-std::vector<std::string> missing_caps(const host::Files& files, const std::vector<Gpu>& gpus, const std::vector<GpuInstance>& instances) {
+std::vector<std::string> missing_caps(const host::Files& files, const std::vector<Gpu>& gpus,
+                                      const std::vector<GpuInstance>& instances) {
   std::vector<std::string> missing;
   const auto text = files.read(std::string(site::mig_minors), 8U << 20U);
   if (!text) return missing;
@@ -46,7 +49,8 @@ std::vector<std::string> missing_caps(const host::Files& files, const std::vecto
       if (minor == minors.end()) continue;
       const std::string path = std::string(site::caps_dir) + "/nvidia-cap" + std::to_string(minor->second);
       const auto status = files.status(path);
-      if (!status || !*status || (*status)->kind != host::FileStatus::Kind::char_device) missing.push_back(path + " (" + name + ")");
+      if (!status || !*status || (*status)->kind != host::FileStatus::Kind::char_device)
+        missing.push_back(path + " (" + name + ")");
     }
   }
   return missing;

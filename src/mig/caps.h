@@ -17,12 +17,13 @@ namespace mig {
 // "gpu0/gi1/ci0/access" -> 5. Lines of another form are passed over.
 std::map<std::string, unsigned> parse_mig_minors(std::string_view text);
 
-// "Device Minor: 3" of /proc/driver/nvidia/gpus/0000:36:00.0/information; the index where it cannot be read (they differ
-// only where a GPU was lost or hidden).
+// "Device Minor: 3" of /proc/driver/nvidia/gpus/0000:36:00.0/information; the index where it cannot be read (they
+// differ only where a GPU was lost or hidden).
 unsigned device_minor(const host::Files& files, const Gpu& gpu);
 
-// Files that should be there and are not: "/dev/nvidia-caps/nvidia-cap5 (gpu0/gi1/ci0/access)". Every GPU instance is taken
-// to hold compute instance 0. Empty where the driver's list cannot be read.
-std::vector<std::string> missing_caps(const host::Files& files, const std::vector<Gpu>& gpus, const std::vector<GpuInstance>& instances);
+// Files that should be there and are not: "/dev/nvidia-caps/nvidia-cap5 (gpu0/gi1/ci0/access)". Every GPU instance is
+// taken to hold compute instance 0. Empty where the driver's list cannot be read.
+std::vector<std::string> missing_caps(const host::Files& files, const std::vector<Gpu>& gpus,
+                                      const std::vector<GpuInstance>& instances);
 
 }  // namespace mig

@@ -15,9 +15,9 @@ Mode mode_of(std::string_view text) {
   if (text == "Enabled") return Mode::enabled;
   if (text == "Disabled") return Mode::disabled;
   // Newer drivers write "Requested functionality has been deprecated" into fields that they dropped.
-  for (std::string_view absent : {"N/A", "[N/A]", "Not Supported", "[Not Supported]",
-                                  "Requested functionality has been deprecated",
-                                  "[Requested functionality has been deprecated]"}) {
+  for (std::string_view absent :
+       {"N/A", "[N/A]", "Not Supported", "[Not Supported]", "Requested functionality has been deprecated",
+        "[Requested functionality has been deprecated]"}) {
     if (text == absent) return Mode::unsupported;
   }
   return Mode::unknown;
@@ -86,7 +86,8 @@ std::optional<std::string> canonical_bus_id(std::string_view text) {
   const std::string lowered = base::lower(base::trim(text));
   auto parts = base::split(lowered, ':');
   if (parts.size() == 2) parts.insert(parts.begin(), "0");
-  if (parts.size() != 3 || !is_hex(parts[0]) || parts[0].size() > 8 || !is_hex(parts[1]) || parts[1].size() > 2) return {};
+  if (parts.size() != 3 || !is_hex(parts[0]) || parts[0].size() > 8 || !is_hex(parts[1]) || parts[1].size() > 2)
+    return {};
   const auto slot = base::split(parts[2], '.');
   if (slot.size() != 2 || !is_hex(slot[0]) || slot[0].size() > 2 || slot[1].size() != 1 || !is_hex(slot[1])) return {};
   std::string_view domain = parts[0];

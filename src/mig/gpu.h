@@ -27,9 +27,7 @@ struct Gpu {
   std::string name;  // NVIDIA H200
 
   bool on() const { return current == Mode::enabled && pending == Mode::enabled; }
-  bool off() const {
-    return (current == Mode::disabled && pending == Mode::disabled) || current == Mode::unsupported;
-  }
+  bool off() const { return (current == Mode::disabled && pending == Mode::disabled) || current == Mode::unsupported; }
   // "GPU 0 (00000000:36:00.0)"
   std::string show() const;
 };

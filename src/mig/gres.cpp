@@ -13,8 +13,10 @@ using base::Error;
 using base::ExitCode;
 
 const std::string_view aws_note =
-    "update-compute-node-group may replace the lists gresCustomSettings and slurmCustomSettings as a whole: look at the existing "
-    "ones first with `aws pcs get-compute-node-group --cluster-identifier my-cluster --compute-node-group-identifier my-cng-1 "
+    "update-compute-node-group may replace the lists gresCustomSettings and slurmCustomSettings as a whole: look at "
+    "the existing "
+    "ones first with `aws pcs get-compute-node-group --cluster-identifier my-cluster --compute-node-group-identifier "
+    "my-cng-1 "
     "--query computeNodeGroup.slurmConfiguration` and add their entries";
 
 std::string detected_type(const DeviceCount& device) {
@@ -48,7 +50,8 @@ std::vector<GresEntry> entries_of(std::vector<DeviceCount> devices, bool long_ty
   std::vector<GresEntry> entries;
   for (const DeviceCount& device : devices) {
     const std::string type = long_types || device.profile.empty() ? detected_type(device) : base::lower(device.profile);
-    const auto same = std::find_if(entries.begin(), entries.end(), [&](const GresEntry& entry) { return entry.type == type; });
+    const auto same =
+        std::find_if(entries.begin(), entries.end(), [&](const GresEntry& entry) { return entry.type == type; });
     if (same == entries.end()) {
       entries.push_back({type, device.count});
     } else {
@@ -70,7 +73,8 @@ Match match(const std::vector<GresEntry>& configured, const std::vector<DeviceCo
   std::sort(kinds.begin(), kinds.end(), [](const Kind& a, const Kind& b) { return longer(a.type, b.type); });
   std::vector<std::size_t> order;
   for (std::size_t i = 0; i < configured.size(); ++i) order.push_back(i);
-  std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return longer(configured[a].type, configured[b].type); });
+  std::sort(order.begin(), order.end(),
+            [&](std::size_t a, std::size_t b) { return longer(configured[a].type, configured[b].type); });
 
   Match result;
   for (const GresEntry& entry : configured) result.got.push_back({entry.type, 0});
@@ -93,7 +97,8 @@ Match match(const std::vector<GresEntry>& configured, const std::vector<DeviceCo
     const auto& [i, type] = key;
     const std::string& wanted = configured[i].type;
     const auto exact = [&](const std::string& candidate) {
-      return base::equals_ignoring_case(candidate, wanted) || base::lower(candidate).ends_with("_" + base::lower(wanted));
+      return base::equals_ignoring_case(candidate, wanted) ||
+             base::lower(candidate).ends_with("_" + base::lower(wanted));
     };
     if (exact(type)) continue;
     const bool has_own = std::any_of(kinds.begin(), kinds.end(), [&](const Kind& kind) { return exact(kind.type); });
@@ -117,25 +122,28 @@ Gres gres_for(const std::vector<DeviceCount>& devices) {
     types.erase(std::unique(types.begin(), types.end()), types.end());
     if (types.size() > 1) {
       gres.long_types = true;
-      gres.warnings.push_back("the type " + profile + " would stand for different devices (" + base::join(types, ", ") + "): the longer names are used");
+      gres.warnings.push_back("the type " + profile + " would stand for different devices (" + base::join(types, ", ") +
+                              "): the longer names are used");
     }
   }
   const auto short_entries = entries_of(devices, false);
   const Match short_match = match(short_entries, devices);
   const bool confused = !short_match.wrong.empty() || !short_match.ignored.empty();
-  const bool products = std::none_of(devices.begin(), devices.end(), [](const DeviceCount& d) { return d.product.empty(); });
+  const bool products =
+      std::none_of(devices.begin(), devices.end(), [](const DeviceCount& d) { return d.product.empty(); });
   if (confused && !gres.long_types && products) {
     gres.long_types = true;
-    gres.warnings.push_back(std::string("Slurm matches types as parts of names, and short types would be confused here") +
-                            (whole ? " (whole GPUs beside MIG devices)" : "") + ": the longer names are used");
+    gres.warnings.push_back(
+        std::string("Slurm matches types as parts of names, and short types would be confused here") +
+        (whole ? " (whole GPUs beside MIG devices)" : "") + ": the longer names are used");
   }
   gres.entries = entries_of(devices, gres.long_types);
   for (const auto& [profile, types] : boards) {
     for (const auto& [other, other_types] : boards) {
       if (profile == other || other.find(profile) == std::string::npos) continue;
       gres.warnings.push_back("Slurm matches types as parts of names: " + profile + " is a part of " + other +
-                              "; declare both, as printed, or a " + other + " is counted as " + profile + " (longer names: " +
-                              types.front() + ", " + other_types.front() + ")");
+                              "; declare both, as printed, or a " + other + " is counted as " + profile +
+                              " (longer names: " + types.front() + ", " + other_types.front() + ")");
     }
   }
   return gres;
@@ -143,7 +151,8 @@ Gres gres_for(const std::vector<DeviceCount>& devices) {
 
 std::string gres_text(const std::vector<GresEntry>& entries) {
   std::vector<std::string> parts;
-  for (const GresEntry& entry : entries) parts.push_back("gpu:" + (entry.type.empty() ? "" : entry.type + ":") + std::to_string(entry.count));
+  for (const GresEntry& entry : entries)
+    parts.push_back("gpu:" + (entry.type.empty() ? "" : entry.type + ":") + std::to_string(entry.count));
   return base::join(parts, ",");
 }
 
@@ -178,7 +187,8 @@ base::Result<std::vector<GresEntry>> parse_gres(std::string_view text) {
       type = fields[1];
       const auto number = base::parse_number(fields.back());
       if (!number || *number > 100'000 || fields.size() > 4) {
-        return Error{ExitCode::usage, "'" + base::printable(part, 80) + "' is no Gres entry", "write it as Slurm does: gpu:3g.20gb:8,gpu:1g.5gb:16"};
+        return Error{ExitCode::usage, "'" + base::printable(part, 80) + "' is no Gres entry",
+                     "write it as Slurm does: gpu:3g.20gb:8,gpu:1g.5gb:16"};
       }
       count = static_cast<unsigned>(*number);
     }
@@ -189,7 +199,8 @@ base::Result<std::vector<GresEntry>> parse_gres(std::string_view text) {
 
 std::string aws_cli(const std::vector<GresEntry>& entries) {
   std::string value = gres_text(entries);
-  for (std::size_t at = value.find(','); at != std::string::npos; at = value.find(',', at + 2)) value.insert(at, 1, '\\');
+  for (std::size_t at = value.find(','); at != std::string::npos; at = value.find(',', at + 2))
+    value.insert(at, 1, '\\');
   return "aws pcs update-compute-node-group \\\n"
          "--cluster-identifier my-cluster \\\n"
          "--compute-node-group-identifier my-cng-1 \\\n"
@@ -201,7 +212,8 @@ std::string aws_cli(const std::vector<GresEntry>& entries) {
 std::string aws_json(const std::vector<GresEntry>& entries) {
   nlohmann::ordered_json json;
   json["gresCustomSettings"] = nlohmann::ordered_json::array({{{"AutoDetect", "nvml"}}});
-  json["slurmCustomSettings"] = nlohmann::ordered_json::array({{{"parameterName", "Gres"}, {"parameterValue", gres_text(entries)}}});
+  json["slurmCustomSettings"] =
+      nlohmann::ordered_json::array({{{"parameterName", "Gres"}, {"parameterValue", gres_text(entries)}}});
   return json.dump(2);
 }
 
@@ -213,10 +225,14 @@ GresChange change_of(const std::vector<GresEntry>& before, const std::vector<Gre
   for (const auto& [type, counts] : types) {
     const auto& [was, is] = counts;
     const std::string arrow = type + " " + std::to_string(was) + " -> " + std::to_string(is);
-    if (was > 0 && is == 0) change.gone.push_back(type);
-    else if (was == 0 && is > 0) change.added.push_back(type);
-    else if (was > is) change.fewer.push_back(arrow);
-    else if (was < is) change.more.push_back(arrow);
+    if (was > 0 && is == 0)
+      change.gone.push_back(type);
+    else if (was == 0 && is > 0)
+      change.added.push_back(type);
+    else if (was > is)
+      change.fewer.push_back(arrow);
+    else if (was < is)
+      change.more.push_back(arrow);
   }
   return change;
 }
@@ -225,15 +241,25 @@ std::vector<std::string> tell(const GresChange& change, const std::vector<std::s
   std::vector<std::string> lines;
   if (change.same()) return {"the Gres setting stays as it is: nothing to do for Slurm"};
   if (!change.gone.empty()) {
-    lines.push_back("gone: " + base::join(change.gone, ", ") + ". Jobs that ask for it are still accepted until every node that registered it has booted and registered again");
+    lines.push_back("gone: " + base::join(change.gone, ", ") +
+                    ". Jobs that ask for it are still accepted until every node that registered it has booted and "
+                    "registered again");
   }
   if (!change.added.empty()) {
-    lines.push_back("new: " + base::join(change.added, ", ") + ". Jobs that ask for it are rejected ('Requested node configuration is not available') until a node with it has registered");
+    lines.push_back("new: " + base::join(change.added, ", ") +
+                    ". Jobs that ask for it are rejected ('Requested node configuration is not available') until a "
+                    "node with it has registered");
   }
-  if (!change.fewer.empty()) lines.push_back("fewer: " + base::join(change.fewer, ", ") + ". A job sized for the old count may start on a node that has fewer");
-  if (!change.more.empty()) lines.push_back("more: " + base::join(change.more, ", ") + ". Known to Slurm only once the nodes have registered again");
+  if (!change.fewer.empty())
+    lines.push_back("fewer: " + base::join(change.fewer, ", ") +
+                    ". A job sized for the old count may start on a node that has fewer");
+  if (!change.more.empty())
+    lines.push_back("more: " + base::join(change.more, ", ") +
+                    ". Known to Slurm only once the nodes have registered again");
   if (stale.empty()) {
-    lines.push_back("boot every node of the node group that registered the old layout, powered down ones too (they keep advertising it):");
+    lines.push_back(
+        "boot every node of the node group that registered the old layout, powered down ones too (they keep "
+        "advertising it):");
     lines.push_back("scontrol update NodeName=my-cng-1-[1-8] State=POWER_UP");
   } else {
     lines.push_back("these nodes still advertise the old layout: " + base::join(stale, ",") + "; boot them:");
@@ -242,7 +268,8 @@ std::vector<std::string> tell(const GresChange& change, const std::vector<std::s
   return lines;
 }
 
-std::vector<std::string> stale_nodes(std::string_view show_node, const std::vector<GresEntry>& before, const std::vector<GresEntry>& after) {
+std::vector<std::string> stale_nodes(std::string_view show_node, const std::vector<GresEntry>& before,
+                                     const std::vector<GresEntry>& after) {
   std::vector<std::string> nodes;
   for (std::string_view line : base::each_line(show_node)) {
     if (!line.starts_with("NodeName=")) continue;
@@ -250,12 +277,15 @@ std::vector<std::string> stale_nodes(std::string_view show_node, const std::vect
     const std::string name(words.front().substr(9));
     for (std::string_view word : words) {
       // Reason= and Comment= hold a person's text; Gres= stands before them.
-      if (word.starts_with("OS=") || word.starts_with("Reason=") || word.starts_with("Comment=") || word.starts_with("Extra=")) break;
+      if (word.starts_with("OS=") || word.starts_with("Reason=") || word.starts_with("Comment=") ||
+          word.starts_with("Extra="))
+        break;
       if (!word.starts_with("Gres=")) continue;
       const auto gres = parse_gres(word);
       if (!gres) break;
       const bool advertises_old = std::any_of(gres->begin(), gres->end(), [&](const GresEntry& entry) {
-        return std::any_of(before.begin(), before.end(), [&](const GresEntry& old) { return base::equals_ignoring_case(old.type, entry.type); });
+        return std::any_of(before.begin(), before.end(),
+                           [&](const GresEntry& old) { return base::equals_ignoring_case(old.type, entry.type); });
       });
       if (advertises_old && !change_of(*gres, after).same()) nodes.push_back(base::printable(name, 100));
       break;

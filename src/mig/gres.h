@@ -54,9 +54,9 @@ extern const std::string_view aws_note;
 
 // What a change from one Gres to another means for nodes that are powered down.
 struct GresChange {
-  std::vector<std::string> gone;     // types that jobs can no longer ask for
+  std::vector<std::string> gone;  // types that jobs can no longer ask for
   std::vector<std::string> added;
-  std::vector<std::string> fewer;    // "3g.20gb 8 -> 4"
+  std::vector<std::string> fewer;  // "3g.20gb 8 -> 4"
   std::vector<std::string> more;
   bool same() const { return gone.empty() && added.empty() && fewer.empty() && more.empty(); }
 };

@@ -10,7 +10,7 @@ namespace mig {
 namespace {
 
 constexpr std::array<std::string_view, 6> services{"nvidia-persistenced", "nv-fabricmanager", "nv-hostengine",
-                                                   "nvidia-imex", "nvsm_core", "nvlsm"};
+                                                   "nvidia-imex",         "nvsm_core",        "nvlsm"};
 
 bool is_pid(const std::string& name) { return base::parse_number(name).has_value() && name.size() < 10; }
 
@@ -69,7 +69,8 @@ std::vector<Holder> find_holders(const host::Files& files, pid_t self) {
     for (const std::string& fd : *open) {
       const auto target = files.read_link("/proc/" + pid + "/fd/" + fd);
       if (!target || !is_gpu_file(*target)) continue;
-      if (std::find(holder.files.begin(), holder.files.end(), *target) == holder.files.end()) holder.files.push_back(*target);
+      if (std::find(holder.files.begin(), holder.files.end(), *target) == holder.files.end())
+        holder.files.push_back(*target);
     }
     if (holder.files.empty()) continue;
     std::sort(holder.files.begin(), holder.files.end());
@@ -101,11 +102,15 @@ std::vector<std::string> module_holders(const host::Files& files) {
 }
 
 std::string show(const Holder& holder) {
-  std::vector<std::string> few(holder.files.begin(), holder.files.begin() + static_cast<std::ptrdiff_t>(std::min<std::size_t>(holder.files.size(), 3)));
-  return base::printable(holder.program, 60) + " (pid " + std::to_string(holder.pid) + ": " + base::printable(base::join(few, " "), 160) + ")";
+  std::vector<std::string> few(
+      holder.files.begin(),
+      holder.files.begin() + static_cast<std::ptrdiff_t>(std::min<std::size_t>(holder.files.size(), 3)));
+  return base::printable(holder.program, 60) + " (pid " + std::to_string(holder.pid) + ": " +
+         base::printable(base::join(few, " "), 160) + ")";
 }
 
-std::string show_holders(const std::vector<Holder>& holders, const std::vector<std::string>& modules, const std::vector<Gpu>& gpus) {
+std::string show_holders(const std::vector<Holder>& holders, const std::vector<std::string>& modules,
+                         const std::vector<Gpu>& gpus) {
   std::vector<std::string> parts;
   for (const Holder& holder : holders) {
     if (parts.size() == 8) {
@@ -138,7 +143,9 @@ std::vector<std::string> slurm_daemons(const host::Files& files, pid_t self) {
 bool runs(const host::Files& files, std::string_view program) {
   const auto processes = files.list("/proc");
   if (!processes) return false;
-  return std::any_of(processes->begin(), processes->end(), [&](const std::string& pid) { return is_pid(pid) && base_name(executable(files, pid)) == program; });
+  return std::any_of(processes->begin(), processes->end(), [&](const std::string& pid) {
+    return is_pid(pid) && base_name(executable(files, pid)) == program;
+  });
 }
 
 std::vector<std::string> pci_gpus(const host::Files& files) { return pci_functions(files, {"0x0300", "0x0302"}); }

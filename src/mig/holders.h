@@ -22,7 +22,8 @@ struct Holder {
 // Processes with /dev/nvidia0..., /dev/nvidia-caps/... open, but `self`. What cannot be read is passed over.
 std::vector<Holder> find_holders(const host::Files& files, pid_t self);
 
-// A driver's own service, which a change of mode can live with: persistence daemon, fabric manager, DCGM's engine, IMEX.
+// A driver's own service, which a change of mode can live with: persistence daemon, fabric manager, DCGM's engine,
+// IMEX.
 bool is_service(const Holder& holder);
 
 // Modules that use the nvidia module: nvidia_drm holds the GPU although no process shows.

@@ -12,8 +12,9 @@ using base::ExitCode;
 namespace {
 
 Error unreadable(std::string_view call, std::string_view line) {
-  return {ExitCode::source, "`nvidia-smi mig " + std::string(call) + "` printed a line that cannot be read: '" +
-                                base::printable(base::trim(line), 160) + "'",
+  return {ExitCode::source,
+          "`nvidia-smi mig " + std::string(call) + "` printed a line that cannot be read: '" +
+              base::printable(base::trim(line), 160) + "'",
           "send this line and the driver's version to the makers of gpu-prolog"};
 }
 
@@ -100,7 +101,8 @@ std::vector<ListedGpu> parse_listed_gpus(std::string_view text) {
     if (!line.starts_with("GPU ")) continue;
     const std::size_t colon = line.find(": ");
     const std::size_t open = line.rfind(" (UUID: ");
-    if (colon == std::string_view::npos || open == std::string_view::npos || open < colon || !line.ends_with(')')) continue;
+    if (colon == std::string_view::npos || open == std::string_view::npos || open < colon || !line.ends_with(')'))
+      continue;
     const auto index = small(base::trim(line.substr(4, colon - 4)));
     if (!index) continue;
     gpus.push_back({*index, base::printable(line.substr(colon + 2, open - colon - 2), 100),

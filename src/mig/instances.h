@@ -31,7 +31,8 @@ struct MigDevice {
   std::string uuid;
 };
 
-// `-lgi` and `-lci`. An empty text is no listing (error, source): "none" is told by words (mig/answer.h), never by nothing.
+// `-lgi` and `-lci`. An empty text is no listing (error, source): "none" is told by words (mig/answer.h), never by
+// nothing.
 base::Result<std::vector<GpuInstance>> parse_gpu_instances(std::string_view text);
 base::Result<std::vector<ComputeInstance>> parse_compute_instances(std::string_view text);
 // `nvidia-smi -L`, both paddings of the device lines, and UUIDs from before R470 ("MIG-GPU-.../1/0").

@@ -16,7 +16,7 @@ constexpr std::string_view layout_help =
     "write names with counts (3g.20gb:1,1g.5gb:2), profile IDs as nvidia-smi takes them (9,14,19,19), or none";
 constexpr std::string_view selection_help =
     "select GPUs by index (0, 0-3), PCI bus id (00000000:36:00.0), UUID (GPU-...) or model:PART_OF_THE_PRODUCT_NAME";
-constexpr unsigned most_of_one = 64;       // no board has more instances; keeps a slip of the finger from being counted
+constexpr unsigned most_of_one = 64;  // no board has more instances; keeps a slip of the finger from being counted
 constexpr unsigned highest_index = 1023;
 
 Error bad_layout(std::string_view text, const std::string& why) {
@@ -75,7 +75,9 @@ base::Result<Layout> parse_layout(std::string_view text) {
       if (*id > 4096) return bad_layout(text, "'" + base::printable(part, 60) + "' is no profile ID");
       if (colon != std::string_view::npos) {
         // nvidia-smi's own id:start would look like a count; where instances go is planned here.
-        return bad_layout(text, "'" + base::printable(part, 60) + "': an ID takes no ':'; write the ID once for each instance, their places are planned");
+        return bad_layout(text,
+                          "'" + base::printable(part, 60) +
+                              "': an ID takes no ':'; write the ID once for each instance, their places are planned");
       }
       item.profile = std::to_string(*id);
       item.is_id = true;
@@ -83,14 +85,17 @@ base::Result<Layout> parse_layout(std::string_view text) {
       const auto shape = parse_shape(name);
       if (!shape) return bad_layout(text, "'" + base::printable(part, 60) + "' is no profile name or ID");
       if (shape->compute_slices != 0) {
-        return bad_layout(text, "'" + base::printable(part, 60) + "' is a part of a GPU instance; every GPU instance gets one compute instance of its full size");
+        return bad_layout(
+            text, "'" + base::printable(part, 60) +
+                      "' is a part of a GPU instance; every GPU instance gets one compute instance of its full size");
       }
       item.profile = base::lower(name);
       if (item.profile.starts_with("mig ")) item.profile = std::string(base::trim(item.profile.substr(4)));
       if (colon != std::string_view::npos) {
         const auto count = base::parse_number(base::trim(part.substr(colon + 1)));
         if (!count || *count == 0 || *count > most_of_one) {
-          return bad_layout(text, "'" + base::printable(part, 60) + "': the count is not between 1 and " + std::to_string(most_of_one));
+          return bad_layout(text, "'" + base::printable(part, 60) + "': the count is not between 1 and " +
+                                      std::to_string(most_of_one));
         }
         item.count = static_cast<unsigned>(*count);
       }
@@ -101,7 +106,8 @@ base::Result<Layout> parse_layout(std::string_view text) {
       layout.items.push_back(std::move(item));
     } else {
       same->count += item.count;
-      if (same->count > most_of_one) return bad_layout(text, "more than " + std::to_string(most_of_one) + " of " + same->profile);
+      if (same->count > most_of_one)
+        return bad_layout(text, "more than " + std::to_string(most_of_one) + " of " + same->profile);
     }
   }
   return layout;
@@ -135,8 +141,10 @@ base::Result<Selection> parse_selection(std::string_view text) {
     const std::size_t dash = part.find('-');
     const auto first = base::parse_number(part.substr(0, dash));
     const auto last = dash == std::string_view::npos ? first : base::parse_number(part.substr(dash + 1));
-    if (!first || !last) return bad_selection(text, "'" + base::printable(part, 60) + "' is no index, range, bus id, UUID or model");
-    if (*last < *first || *last > highest_index) return bad_selection(text, "'" + base::printable(part, 60) + "' is no range of indexes");
+    if (!first || !last)
+      return bad_selection(text, "'" + base::printable(part, 60) + "' is no index, range, bus id, UUID or model");
+    if (*last < *first || *last > highest_index)
+      return bad_selection(text, "'" + base::printable(part, 60) + "' is no range of indexes");
     for (auto index = *first; index <= *last; ++index) {
       const auto number = static_cast<unsigned>(index);
       if (std::find(selection.indexes.begin(), selection.indexes.end(), number) != selection.indexes.end()) {
@@ -164,7 +172,8 @@ base::Result<std::vector<Rule>> parse_rules(const std::vector<std::string>& text
     rule.layout = std::move(*layout);
     rules.push_back(std::move(rule));
   }
-  if (rules.empty()) return Error{ExitCode::usage, "no layout given", "give --layout or --layout-file: " + std::string(layout_help)};
+  if (rules.empty())
+    return Error{ExitCode::usage, "no layout given", "give --layout or --layout-file: " + std::string(layout_help)};
   return rules;
 }
 
@@ -180,17 +189,18 @@ bool fits(const Selection& selection, const Gpu& gpu) {
     case Selection::Kind::model: return base::contains_ignoring_case(gpu.name, selection.words.front());
     case Selection::Kind::filter: break;
   }
-  const bool device = selection.words.empty() || std::any_of(selection.words.begin(), selection.words.end(), [&](const std::string& id) {
-    return base::equals_ignoring_case(id, gpu.device_id);
-  });
-  const bool index = selection.indexes.empty() ||
-                     std::find(selection.indexes.begin(), selection.indexes.end(), gpu.index) != selection.indexes.end();
+  const bool device = selection.words.empty() ||
+                      std::any_of(selection.words.begin(), selection.words.end(),
+                                  [&](const std::string& id) { return base::equals_ignoring_case(id, gpu.device_id); });
+  const bool index = selection.indexes.empty() || std::find(selection.indexes.begin(), selection.indexes.end(),
+                                                            gpu.index) != selection.indexes.end();
   return device && index;
 }
 
 std::string list(const std::vector<Gpu>& gpus) {
   std::vector<std::string> parts;
-  for (const Gpu& gpu : gpus) parts.push_back(std::to_string(gpu.index) + " " + gpu.bus_id + " " + gpu.uuid + " " + gpu.name);
+  for (const Gpu& gpu : gpus)
+    parts.push_back(std::to_string(gpu.index) + " " + gpu.bus_id + " " + gpu.uuid + " " + gpu.name);
   return base::join(parts, "; ");
 }
 
@@ -203,8 +213,10 @@ base::Result<std::vector<Wanted>> select(const std::vector<Rule>& rules, const s
     const Selection& selection = rule.selection;
     for (unsigned index : selection.indexes) {
       if (find_by_index(gpus, index) == nullptr) {
-        return Error{ExitCode::usage, "there is no GPU " + std::to_string(index) + " on this node (layout for '" + selection.show() + "')",
-                     "the GPUs here: " + list(gpus)};
+        return Error{
+            ExitCode::usage,
+            "there is no GPU " + std::to_string(index) + " on this node (layout for '" + selection.show() + "')",
+            "the GPUs here: " + list(gpus)};
       }
     }
     bool any = false;
@@ -212,23 +224,26 @@ base::Result<std::vector<Wanted>> select(const std::vector<Rule>& rules, const s
       if (!fits(selection, gpus[i])) continue;
       any = true;
       if (rule_of[i] != nullptr) {
-        return Error{ExitCode::usage, "two layouts for " + gpus[i].show() + ": '" + rule_of[i]->selection.show() + "' and '" +
-                                          selection.show() + "' both select it",
+        return Error{ExitCode::usage,
+                     "two layouts for " + gpus[i].show() + ": '" + rule_of[i]->selection.show() + "' and '" +
+                         selection.show() + "' both select it",
                      "write one --layout for each GPU"};
       }
       rule_of[i] = &rule;
     }
     if (!any && !selection.if_any) {
-      return Error{ExitCode::usage, "no GPU of this node is '" + base::printable(selection.show(), 100) + "'", "the GPUs here: " + list(gpus)};
+      return Error{ExitCode::usage, "no GPU of this node is '" + base::printable(selection.show(), 100) + "'",
+                   "the GPUs here: " + list(gpus)};
     }
   }
   for (std::size_t i = 0; i < gpus.size(); ++i) {
     if (rule_of[i] == nullptr) continue;
-    wanted.push_back({gpus[i], rule_of[i]->layout, rule_of[i]->selection.kind != Selection::Kind::all && !rule_of[i]->selection.if_any});
+    wanted.push_back({gpus[i], rule_of[i]->layout,
+                      rule_of[i]->selection.kind != Selection::Kind::all && !rule_of[i]->selection.if_any});
   }
   if (wanted.empty()) {
-    return Error{ExitCode::usage, "the layout file has no rule for a GPU of this node", "the GPUs here: " + list(gpus) +
-                 ", device ID " + (gpus.empty() ? "?" : gpus.front().device_id)};
+    return Error{ExitCode::usage, "the layout file has no rule for a GPU of this node",
+                 "the GPUs here: " + list(gpus) + ", device ID " + (gpus.empty() ? "?" : gpus.front().device_id)};
   }
   return wanted;
 }

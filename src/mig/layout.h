@@ -29,8 +29,8 @@ struct Selection {
   enum class Kind { all, indexes, bus_id, uuid, model, filter };
   Kind kind = Kind::all;
   std::vector<unsigned> indexes;
-  std::vector<std::string> words;        // bus id, UUID, part of the product name; device IDs of a filter
-  bool if_any = false;                   // a rule of a file that fits no GPU here is passed over
+  std::vector<std::string> words;  // bus id, UUID, part of the product name; device IDs of a filter
+  bool if_any = false;             // a rule of a file that fits no GPU here is passed over
 
   std::string show() const;  // as written on the command line
 };

@@ -82,7 +82,8 @@ base::Result<std::vector<Rule>> from_json(const Json& file) {
       }
       const Json gpus = entry.value("gpus", Json("all"));
       if (!gpus.is_string() && !gpus.is_number_unsigned()) return bad("'gpus' is neither a text nor an index");
-      auto rule = rule_of(gpus.is_string() ? gpus.get<std::string>() : std::to_string(gpus.get<std::uint64_t>()), entry["layout"]);
+      auto rule = rule_of(gpus.is_string() ? gpus.get<std::string>() : std::to_string(gpus.get<std::uint64_t>()),
+                          entry["layout"]);
       if (!rule) return rule.error();
       rules.push_back(std::move(*rule));
     }
@@ -100,7 +101,8 @@ base::Result<Json> parse_json(const std::string& text) {
   const auto watch = [&](int, Json::parse_event_t event, Json& parsed) {
     if (event == Json::parse_event_t::object_start) open.emplace_back();
     if (event == Json::parse_event_t::object_end && !open.empty()) open.pop_back();
-    if (event == Json::parse_event_t::key && !open.empty() && !open.back().insert(parsed.get<std::string>()).second && twice.empty()) {
+    if (event == Json::parse_event_t::key && !open.empty() && !open.back().insert(parsed.get<std::string>()).second &&
+        twice.empty()) {
       twice = parsed.get<std::string>();
     }
     return true;
@@ -125,7 +127,8 @@ std::optional<std::string> only_known(const YAML::Node& map, const std::set<std:
 
 base::Result<Rule> parted_rule(const YAML::Node& entry) {
   if (!entry.IsMap()) return bad("a rule is no map" + at(entry));
-  if (const auto unknown = only_known(entry, {"devices", "device-filter", "mig-enabled", "mig-devices"})) return bad(*unknown);
+  if (const auto unknown = only_known(entry, {"devices", "device-filter", "mig-enabled", "mig-devices"}))
+    return bad(*unknown);
   for (const char* required : {"devices", "mig-enabled"}) {
     if (!entry[required]) return bad("missing required field '" + std::string(required) + "'" + at(entry));
   }
@@ -136,7 +139,8 @@ base::Result<Rule> parted_rule(const YAML::Node& entry) {
   if (devices.IsSequence()) {
     for (const auto& device : devices) {
       const auto index = base::parse_number(device.Scalar());
-      if (!index || *index > 1023) return bad("'" + base::printable(device.Scalar(), 60) + "' in 'devices' is no index" + at(device));
+      if (!index || *index > 1023)
+        return bad("'" + base::printable(device.Scalar(), 60) + "' in 'devices' is no index" + at(device));
       rule.selection.indexes.push_back(static_cast<unsigned>(*index));
     }
     if (rule.selection.indexes.empty()) return bad("'devices' is empty" + at(devices));
@@ -152,7 +156,8 @@ base::Result<Rule> parted_rule(const YAML::Node& entry) {
     }
     for (const std::string& id : ids) {
       const std::string lowered = base::lower(id);
-      if (lowered.size() != 10 || !lowered.starts_with("0x") || lowered.find_first_not_of("0123456789abcdef", 2) != std::string::npos) {
+      if (lowered.size() != 10 || !lowered.starts_with("0x") ||
+          lowered.find_first_not_of("0123456789abcdef", 2) != std::string::npos) {
         return bad("device-filter '" + base::printable(id, 60) + "' is not of the form 0x233510DE" + at(filter));
       }
       rule.selection.words.push_back(id);
@@ -161,7 +166,8 @@ base::Result<Rule> parted_rule(const YAML::Node& entry) {
   }
   if (rule.selection.words.empty() && rule.selection.indexes.empty()) rule.selection = Selection{};  // all
   const std::string enabled = entry["mig-enabled"].IsScalar() ? entry["mig-enabled"].Scalar() : "";
-  if (enabled != "true" && enabled != "false") return bad("'mig-enabled' is neither true nor false" + at(entry["mig-enabled"]));
+  if (enabled != "true" && enabled != "false")
+    return bad("'mig-enabled' is neither true nor false" + at(entry["mig-enabled"]));
   const YAML::Node profiles = entry["mig-devices"];
   if (profiles && !profiles.IsMap() && !profiles.IsNull()) return bad("'mig-devices' is no map" + at(profiles));
   const bool any = profiles && profiles.IsMap() && profiles.size() > 0;
@@ -179,8 +185,10 @@ base::Result<Rule> parted_rule(const YAML::Node& entry) {
   for (const auto& profile : profiles) {
     const std::string name = profile.first.Scalar();
     if (!parse_shape(name)) return bad("'" + base::printable(name, 60) + "' is no profile name" + at(profile.first));
-    if (!names.insert(base::lower(name)).second) return bad("profile '" + base::printable(name, 60) + "' stands twice" + at(profile.first));
-    if (!profile.second.IsScalar()) return bad("the count of '" + base::printable(name, 60) + "' is no number" + at(profile.first));
+    if (!names.insert(base::lower(name)).second)
+      return bad("profile '" + base::printable(name, 60) + "' stands twice" + at(profile.first));
+    if (!profile.second.IsScalar())
+      return bad("the count of '" + base::printable(name, 60) + "' is no number" + at(profile.first));
     if (profile.second.Scalar() == "0") continue;
     parts.push_back(name + ":" + profile.second.Scalar());
   }
@@ -202,14 +210,16 @@ base::Result<std::vector<Rule>> from_parted(const YAML::Node& file, const std::s
   std::vector<std::string> labels;
   for (const auto& config : configs) labels.push_back(base::printable(config.first.Scalar(), 60));
   if (label.empty()) {
-    return Error{ExitCode::usage, "a mig-parted file needs --layout-name", "the labels in this file: " + base::join(labels, ", ")};
+    return Error{ExitCode::usage, "a mig-parted file needs --layout-name",
+                 "the labels in this file: " + base::join(labels, ", ")};
   }
   const YAML::Node config = configs[label];
   if (!config) {
     return Error{ExitCode::usage, "the layout file has no mig-config '" + base::printable(label, 60) + "'",
                  "the labels in this file: " + base::join(labels, ", ")};
   }
-  if (!config.IsSequence() || config.size() == 0) return bad("mig-config '" + base::printable(label, 60) + "' is no list of rules" + at(config));
+  if (!config.IsSequence() || config.size() == 0)
+    return bad("mig-config '" + base::printable(label, 60) + "' is no list of rules" + at(config));
   std::vector<Rule> rules;
   for (const auto& entry : config) {
     auto rule = parted_rule(entry);
@@ -229,7 +239,9 @@ base::Result<std::vector<Rule>> parse_layout_file(const std::string& text, const
     auto json = parse_json(text);
     if (!json) return json.error();
     if (!json->contains("mig-configs")) {
-      if (!label.empty()) return Error{ExitCode::usage, "--layout-name is for mig-parted's files, this one has no 'mig-configs'", "leave --layout-name out"};
+      if (!label.empty())
+        return Error{ExitCode::usage, "--layout-name is for mig-parted's files, this one has no 'mig-configs'",
+                     "leave --layout-name out"};
       return from_json(*json);
     }
   }

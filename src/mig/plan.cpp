@@ -38,19 +38,22 @@ std::vector<ProfileName> names_of(const std::vector<GpuInstance>& instances, uns
   std::vector<ProfileName> names;
   for (const GpuInstance& instance : instances) {
     if (instance.gpu != gpu) continue;
-    const bool known = std::any_of(names.begin(), names.end(), [&](const ProfileName& name) { return name.id == instance.profile_id; });
+    const bool known = std::any_of(names.begin(), names.end(),
+                                   [&](const ProfileName& name) { return name.id == instance.profile_id; });
     if (!known) names.push_back({instance.profile, instance.profile_id});
   }
   return names;
 }
 
-base::Result<std::vector<Resolved>> resolve(const Layout& layout, const std::vector<ProfileName>& board, const std::string& gpu) {
+base::Result<std::vector<Resolved>> resolve(const Layout& layout, const std::vector<ProfileName>& board,
+                                            const std::string& gpu) {
   std::vector<Resolved> resolved;
   for (const LayoutItem& item : layout.items) {
     std::vector<ProfileName> found;
     bool drifted = false;
     for (const ProfileName& profile : board) {
-      if (item.is_id ? std::to_string(profile.id) == item.profile : base::equals_ignoring_case(profile.name, item.profile)) {
+      if (item.is_id ? std::to_string(profile.id) == item.profile
+                     : base::equals_ignoring_case(profile.name, item.profile)) {
         found.push_back(profile);
       }
     }
@@ -70,7 +73,8 @@ base::Result<std::vector<Resolved>> resolve(const Layout& layout, const std::vec
       return Error{ExitCode::usage, gpu + " has no " + what, "its driver lists " + list(board)};
     }
     if (found.size() > 1) {
-      return Error{ExitCode::usage, what + " may be several profiles of " + gpu + ": " + list(found), "write one of these names"};
+      return Error{ExitCode::usage, what + " may be several profiles of " + gpu + ": " + list(found),
+                   "write one of these names"};
     }
     const auto same = std::find_if(resolved.begin(), resolved.end(),
                                    [&](const Resolved& other) { return other.profile.id == found.front().id; });
@@ -83,7 +87,8 @@ base::Result<std::vector<Resolved>> resolve(const Layout& layout, const std::vec
   return resolved;
 }
 
-base::Result<std::vector<Placement>> place(const std::vector<Resolved>& wanted, const Board& board, const std::string& gpu) {
+base::Result<std::vector<Placement>> place(const std::vector<Resolved>& wanted, const Board& board,
+                                           const std::string& gpu) {
   struct Piece {
     const Profile* profile;
     unsigned count;
@@ -100,12 +105,16 @@ base::Result<std::vector<Placement>> place(const std::vector<Resolved>& wanted, 
   unsigned media = 0;
   std::vector<std::string> words;
   for (const Resolved& want : wanted) {
-    const auto profile = std::find_if(board.begin(), board.end(), [&](const Profile& p) { return p.id == want.profile.id; });
-    if (profile == board.end()) return Error{ExitCode::usage, gpu + " has no profile " + want.profile.name, "its driver lists " + list(names_of(board))};
+    const auto profile =
+        std::find_if(board.begin(), board.end(), [&](const Profile& p) { return p.id == want.profile.id; });
+    if (profile == board.end())
+      return Error{ExitCode::usage, gpu + " has no profile " + want.profile.name,
+                   "its driver lists " + list(names_of(board))};
     words.push_back(profile->name + ":" + std::to_string(want.count));
     if (want.count > profile->total) {
-      return Error{ExitCode::usage, gpu + " cannot have " + std::to_string(want.count) + " of " + profile->name + ": at most " +
-                                        std::to_string(profile->total),
+      return Error{ExitCode::usage,
+                   gpu + " cannot have " + std::to_string(want.count) + " of " + profile->name + ": at most " +
+                       std::to_string(profile->total),
                    "ask for fewer"};
     }
     pieces.push_back({&*profile, want.count});
@@ -115,7 +124,8 @@ base::Result<std::vector<Placement>> place(const std::vector<Resolved>& wanted, 
   }
   const auto cannot = [&](const std::string& why) {
     return Error{ExitCode::usage, gpu + " cannot hold " + base::join(words, ",") + ": " + why,
-                 "choose fewer or smaller profiles; `gpu-prolog mig-setup --layout ... --check` tries one without touching a GPU"};
+                 "choose fewer or smaller profiles; `gpu-prolog mig-setup --layout ... --check` tries one without "
+                 "touching a GPU"};
   };
   if (slices > most_slices) return cannot(std::to_string(slices) + " compute slices of " + std::to_string(most_slices));
   if (units > grid) return cannot(std::to_string(units) + " memory units of " + std::to_string(grid));
@@ -125,7 +135,8 @@ base::Result<std::vector<Placement>> place(const std::vector<Resolved>& wanted, 
     if (a.profile->size != b.profile->size) return a.profile->size > b.profile->size;
     if (a.profile->slices() != b.profile->slices()) return a.profile->slices() > b.profile->slices();
     // Few places first, then a fixed order.
-    if (a.profile->starts.size() != b.profile->starts.size()) return a.profile->starts.size() < b.profile->starts.size();
+    if (a.profile->starts.size() != b.profile->starts.size())
+      return a.profile->starts.size() < b.profile->starts.size();
     return a.profile->id < b.profile->id;
   });
   std::vector<const Profile*> queue;
@@ -156,13 +167,15 @@ base::Result<std::vector<Placement>> place(const std::vector<Resolved>& wanted, 
 
 std::string cgi_argument(const std::vector<Placement>& placements) {
   std::vector<std::string> parts;
-  for (const Placement& placement : placements) parts.push_back(std::to_string(placement.profile.id) + ":" + std::to_string(placement.start));
+  for (const Placement& placement : placements)
+    parts.push_back(std::to_string(placement.profile.id) + ":" + std::to_string(placement.start));
   return base::join(parts, ",");
 }
 
 std::string show(const std::vector<Placement>& placements) {
   std::vector<std::string> parts;
-  for (const Placement& placement : placements) parts.push_back(placement.profile.name + " at " + std::to_string(placement.start));
+  for (const Placement& placement : placements)
+    parts.push_back(placement.profile.name + " at " + std::to_string(placement.start));
   return base::join(parts, ", ");
 }
 
@@ -225,7 +238,8 @@ std::string show(const GpuPlan& plan) {
   if (plan.switch_on) parts.push_back("MIG mode on");
   if (plan.switch_off) parts.push_back("MIG mode off");
   if (plan.build) parts.push_back("create " + show(plan.placements));
-  if (!plan.without_ci.empty()) parts.push_back("create " + std::to_string(plan.without_ci.size()) + " missing compute instances");
+  if (!plan.without_ci.empty())
+    parts.push_back("create " + std::to_string(plan.without_ci.size()) + " missing compute instances");
   if (parts.empty()) parts.push_back("right as it is, not touched");
   return plan.gpu.show() + ": " + base::join(parts, ", ") + (plan.why.empty() ? "" : " (" + plan.why + ")");
 }
@@ -233,7 +247,8 @@ std::string show(const GpuPlan& plan) {
 namespace {
 
 bool has_instances(const Seen& seen, unsigned gpu) {
-  return std::any_of(seen.gpu_instances.begin(), seen.gpu_instances.end(), [&](const GpuInstance& i) { return i.gpu == gpu; });
+  return std::any_of(seen.gpu_instances.begin(), seen.gpu_instances.end(),
+                     [&](const GpuInstance& i) { return i.gpu == gpu; });
 }
 
 }  // namespace
@@ -250,7 +265,9 @@ std::optional<std::vector<GpuPlan>> already_right(const std::vector<Wanted>& wan
       if (!want.gpu.on()) return std::nullopt;
       auto resolved = resolve(want.layout, names_of(seen.gpu_instances, want.gpu.index), want.gpu.show());
       if (!resolved) return std::nullopt;
-      if (compare(*resolved, seen.gpu_instances, seen.compute_instances, want.gpu.index).verdict != Standing::Verdict::right) return std::nullopt;
+      if (compare(*resolved, seen.gpu_instances, seen.compute_instances, want.gpu.index).verdict !=
+          Standing::Verdict::right)
+        return std::nullopt;
       plan.wanted = std::move(*resolved);
     }
     plans.push_back(std::move(plan));
@@ -270,14 +287,17 @@ base::Result<std::vector<GpuPlan>> plan(const std::vector<Wanted>& wanted, const
       if (!want.gpu.off()) {
         plan.switch_off = true;
         plan.clear = instances;
-        plan.why = "MIG mode is " + std::string(word(want.gpu.current)) + ", pending " + std::string(word(want.gpu.pending));
+        plan.why =
+            "MIG mode is " + std::string(word(want.gpu.current)) + ", pending " + std::string(word(want.gpu.pending));
       }
       plans.push_back(std::move(plan));
       continue;
     }
     const auto board = boards.find(index);
     if (board == boards.end()) {
-      return Error{ExitCode::surroundings, "`nvidia-smi mig -lgip` lists no profiles of " + want.gpu.show() + " (" + want.gpu.name + ", driver " + want.gpu.driver + ")",
+      return Error{ExitCode::surroundings,
+                   "`nvidia-smi mig -lgip` lists no profiles of " + want.gpu.show() + " (" + want.gpu.name +
+                       ", driver " + want.gpu.driver + ")",
                    "this GPU cannot be split: select others, or --if-supported"};
     }
     auto resolved = resolve(want.layout, names_of(board->second), want.gpu.show());
@@ -287,7 +307,8 @@ base::Result<std::vector<GpuPlan>> plan(const std::vector<Wanted>& wanted, const
     if (!placements) return placements.error();
     if (!want.gpu.on()) {
       plan.switch_on = true;
-      plan.why = "MIG mode is " + std::string(word(want.gpu.current)) + ", pending " + std::string(word(want.gpu.pending));
+      plan.why =
+          "MIG mode is " + std::string(word(want.gpu.current)) + ", pending " + std::string(word(want.gpu.pending));
       plan.clear = instances;  // current Enabled, pending Disabled
       plan.build = !placements->empty();
       plan.placements = std::move(*placements);

@@ -1,5 +1,5 @@
-// From a wanted layout to what has to be done on each GPU. Pure and deterministic: the same wish on the same board gives
-// the same placements, in whatever order a person wrote the profiles.
+// From a wanted layout to what has to be done on each GPU. Pure and deterministic: the same wish on the same board
+// gives the same placements, in whatever order a person wrote the profiles.
 #pragma once
 
 #include <optional>
@@ -30,7 +30,8 @@ struct Resolved {
 
 // By ID, by exact name (any case), else by slices, attributes and memory within 3 %: drivers name one board's profile
 // 3g.40gb or 3g.39gb. Error (usage): none or several.
-base::Result<std::vector<Resolved>> resolve(const Layout& layout, const std::vector<ProfileName>& board, const std::string& gpu);
+base::Result<std::vector<Resolved>> resolve(const Layout& layout, const std::vector<ProfileName>& board,
+                                            const std::string& gpu);
 
 std::vector<ProfileName> names_of(const Board& board);
 std::vector<ProfileName> names_of(const std::vector<GpuInstance>& instances, unsigned gpu);
@@ -42,7 +43,8 @@ struct Placement {
 };
 
 // Explicit places for every instance on an empty GPU, largest first. Error (usage): cannot fit, with why.
-base::Result<std::vector<Placement>> place(const std::vector<Resolved>& wanted, const Board& board, const std::string& gpu);
+base::Result<std::vector<Placement>> place(const std::vector<Resolved>& wanted, const Board& board,
+                                           const std::string& gpu);
 
 // "9:4,14:0,19:2,19:3", as -cgi takes it.
 std::string cgi_argument(const std::vector<Placement>& placements);
@@ -61,8 +63,8 @@ struct Standing {
   std::string why;                   // for wrong and ci_missing
 };
 
-// Judges one enabled GPU. Places do not matter, only which instances there are; every GPU instance must hold exactly one
-// compute instance of its full size.
+// Judges one enabled GPU. Places do not matter, only which instances there are; every GPU instance must hold exactly
+// one compute instance of its full size.
 Standing compare(const std::vector<Resolved>& wanted, const std::vector<GpuInstance>& gpu_instances,
                  const std::vector<ComputeInstance>& compute_instances, unsigned gpu);
 
@@ -70,14 +72,14 @@ Standing compare(const std::vector<Resolved>& wanted, const std::vector<GpuInsta
 struct GpuPlan {
   Gpu gpu;
   Layout layout;
-  std::vector<Resolved> wanted;         // empty for none and empty
-  std::vector<Placement> placements;    // of a rebuild
+  std::vector<Resolved> wanted;       // empty for none and empty
+  std::vector<Placement> placements;  // of a rebuild
   bool switch_on = false;
   bool switch_off = false;
-  bool clear = false;                   // instances are there that must go first
-  bool build = false;                   // create `placements`
-  std::vector<unsigned> without_ci;     // create only compute instances in these
-  std::string why;                      // why it is not right as it is; empty: it is right
+  bool clear = false;                // instances are there that must go first
+  bool build = false;                // create `placements`
+  std::vector<unsigned> without_ci;  // create only compute instances in these
+  std::string why;                   // why it is not right as it is; empty: it is right
 
   bool untouched() const { return !switch_on && !switch_off && !clear && !build && without_ci.empty(); }
 };

@@ -12,8 +12,9 @@ using base::ExitCode;
 namespace {
 
 Error unreadable(std::string_view call, std::string_view line) {
-  return {ExitCode::source, "`nvidia-smi mig " + std::string(call) + "` printed a line that cannot be read: '" +
-                                base::printable(base::trim(line), 160) + "'",
+  return {ExitCode::source,
+          "`nvidia-smi mig " + std::string(call) + "` printed a line that cannot be read: '" +
+              base::printable(base::trim(line), 160) + "'",
           "send this line and the driver's version to the makers of gpu-prolog"};
 }
 
@@ -89,7 +90,8 @@ base::Result<Boards> parse_profiles(std::string_view text) {
     board.push_back(std::move(profile));
   }
   if (boards.empty()) {
-    return Error{ExitCode::source, "`nvidia-smi mig -lgip` listed no profile: '" + base::printable(base::trim(text), 200) + "'",
+    return Error{ExitCode::source,
+                 "`nvidia-smi mig -lgip` listed no profile: '" + base::printable(base::trim(text), 200) + "'",
                  "look at `nvidia-smi mig -lgip`"};
   }
   return boards;
@@ -106,7 +108,8 @@ base::Result<Boards> add_placements(Boards boards, std::string_view text) {
       if (words.size() >= 2 && words[0] == "GPU" && words[1].ends_with(':')) continue;  // a line of -L in a saved file
       return unreadable("-lgipp", line);
     }
-    if (open == std::string_view::npos || close == std::string_view::npos || close < open) return unreadable("-lgipp", line);
+    if (open == std::string_view::npos || close == std::string_view::npos || close < open)
+      return unreadable("-lgipp", line);
     const auto gpu = small(words[1]);
     const auto id = small(words[4]);
     const auto size = small(base::trim(line.substr(close + 2)));
@@ -130,8 +133,9 @@ base::Result<Boards> add_placements(Boards boards, std::string_view text) {
   for (const auto& [gpu, board] : boards) {
     for (const Profile& profile : board) {
       if (profile.size == 0) {
-        return Error{ExitCode::source, "`nvidia-smi mig -lgipp` names no placement of profile " + profile.name + " (ID " +
-                                           std::to_string(profile.id) + ") on GPU " + std::to_string(gpu),
+        return Error{ExitCode::source,
+                     "`nvidia-smi mig -lgipp` names no placement of profile " + profile.name + " (ID " +
+                         std::to_string(profile.id) + ") on GPU " + std::to_string(gpu),
                      "look at `nvidia-smi mig -lgipp`"};
       }
     }

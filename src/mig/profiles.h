@@ -1,5 +1,5 @@
-// GPU instance profiles as each GPU's own driver lists them. No table of profiles exists in this program: ID 5 is a 4g on
-// seven-slice boards and a 2g on an RTX PRO 6000, and names of one board changed between drivers.
+// GPU instance profiles as each GPU's own driver lists them. No table of profiles exists in this program: ID 5 is a 4g
+// on seven-slice boards and a 2g on an RTX PRO 6000, and names of one board changed between drivers.
 #pragma once
 
 #include <map>
@@ -34,14 +34,14 @@ struct Profile {
   unsigned slices() const;
 };
 
-using Board = std::vector<Profile>;           // one GPU's
-using Boards = std::map<unsigned, Board>;     // by GPU index
+using Board = std::vector<Profile>;        // one GPU's
+using Boards = std::map<unsigned, Board>;  // by GPU index
 
 // `nvidia-smi mig -lgip` without placements. Error (source): no row, or a row that cannot be read.
 base::Result<Boards> parse_profiles(std::string_view text);
 
-// `nvidia-smi mig -lgipp` written into the boards. Error (source): a line that cannot be read, a profile that -lgip did not list,
-// or a profile left without placement.
+// `nvidia-smi mig -lgipp` written into the boards. Error (source): a line that cannot be read, a profile that -lgip did
+// not list, or a profile left without placement.
 base::Result<Boards> add_placements(Boards boards, std::string_view text);
 
 }  // namespace mig

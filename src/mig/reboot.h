@@ -1,5 +1,5 @@
-// May this run reboot the node to make a pending MIG mode effective? Once per launch of the instance at most: the marker
-// lies on the root file system and carries the instance id, since it may be baked into an image.
+// May this run reboot the node to make a pending MIG mode effective? Once per launch of the instance at most: the
+// marker lies on the root file system and carries the instance id, since it may be baked into an image.
 #pragma once
 
 #include <optional>
@@ -17,15 +17,16 @@ struct RebootMarker {
 };
 
 std::string to_json(const RebootMarker& marker);
-// nullopt: nothing that we wrote. The caller takes an unreadable marker for one of this launch: better no reboot than a loop.
+// nullopt: nothing that we wrote. The caller takes an unreadable marker for one of this launch: better no reboot than a
+// loop.
 std::optional<RebootMarker> parse_marker(const std::string& text);
 
 struct RebootFacts {
   RebootPolicy policy = RebootPolicy::no;
-  std::string instance_id;  // empty: unknown
-  std::string boot_id;      // empty: unknown
-  bool marker_there = false;                // a file lies where the marker goes
-  std::optional<RebootMarker> marker;       // what it says; nullopt with marker_there: unreadable
+  std::string instance_id;             // empty: unknown
+  std::string boot_id;                 // empty: unknown
+  bool marker_there = false;           // a file lies where the marker goes
+  std::optional<RebootMarker> marker;  // what it says; nullopt with marker_there: unreadable
   bool slurmd_runs = false;
   bool boot_finished = false;
   std::string why_finished;

@@ -10,8 +10,9 @@ namespace mig {
 namespace {
 
 constexpr std::array<std::string_view, 5> phrases{
-    "Discarding the following config-only GPU due to lack of File specification", "The following autodetected GPUs are being ignored",
-    "MIG mode is enabled, but no MIG devices were found", "Insufficient Size", "We were configured with nvml functionality, but that lib wasn't found"};
+    "Discarding the following config-only GPU due to lack of File specification",
+    "The following autodetected GPUs are being ignored", "MIG mode is enabled, but no MIG devices were found",
+    "Insufficient Size", "We were configured with nvml functionality, but that lib wasn't found"};
 
 }  // namespace
 
@@ -55,11 +56,13 @@ std::vector<GresEntry> parse_slurmd_gres(std::string_view text) {
     for (std::string_view word : base::words(line.substr(at))) {
       if (word.starts_with("Type=")) entry.type = base::printable(word.substr(5), 100);
       if (word.starts_with("Count=")) {
-        if (const auto count = base::parse_number(word.substr(6)); count && *count < 100'000) entry.count = static_cast<unsigned>(*count);
+        if (const auto count = base::parse_number(word.substr(6)); count && *count < 100'000)
+          entry.count = static_cast<unsigned>(*count);
       }
     }
     if (entry.type == "(null)") entry.type.clear();
-    const auto same = std::find_if(entries.begin(), entries.end(), [&](const GresEntry& other) { return other.type == entry.type; });
+    const auto same =
+        std::find_if(entries.begin(), entries.end(), [&](const GresEntry& other) { return other.type == entry.type; });
     if (same == entries.end()) {
       entries.push_back(std::move(entry));
     } else {
@@ -74,19 +77,25 @@ std::vector<std::string> complaints(std::string_view log) {
   const auto lines = base::lines(log);
   std::size_t begin = 0;
   for (std::size_t i = 0; i < lines.size(); ++i) {
-    if (lines[i].find("slurmd version ") != std::string_view::npos && lines[i].find(" started") != std::string_view::npos) begin = i;
+    if (lines[i].find("slurmd version ") != std::string_view::npos &&
+        lines[i].find(" started") != std::string_view::npos)
+      begin = i;
   }
   // GPUs are looked for before "slurmd version ... started" is logged as well as after a reconfigure: the lines of the
   // last start are those since the stop before it.
   std::size_t from = 0;
   for (std::size_t i = 0; i < begin; ++i) {
-    if (lines[i].find("Slurmd shutdown completing") != std::string_view::npos || (lines[i].find("slurmd version ") != std::string_view::npos && i < begin)) from = i;
+    if (lines[i].find("Slurmd shutdown completing") != std::string_view::npos ||
+        (lines[i].find("slurmd version ") != std::string_view::npos && i < begin))
+      from = i;
   }
   for (std::size_t i = from; i < lines.size(); ++i) {
     for (std::string_view phrase : phrases) {
       if (lines[i].find(phrase) == std::string_view::npos) continue;
       const std::string text = base::printable(base::trim(lines[i]), 200);
-      if (std::none_of(found.begin(), found.end(), [&](const std::string& other) { return other.find(phrase) != std::string::npos; })) found.push_back(text);
+      if (std::none_of(found.begin(), found.end(),
+                       [&](const std::string& other) { return other.find(phrase) != std::string::npos; }))
+        found.push_back(text);
     }
   }
   return found;

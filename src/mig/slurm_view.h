@@ -12,7 +12,7 @@ namespace mig {
 
 struct NodeRecord {
   std::string name;
-  std::string gres;    // as printed, "(null)" for none
+  std::string gres;  // as printed, "(null)" for none
   std::string state;
   std::string reason;
 };

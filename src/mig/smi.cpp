@@ -89,7 +89,8 @@ base::Result<std::vector<MigDevice>> Smi::devices() {
 }
 
 base::Result<std::vector<ComputeApp>> Smi::compute_apps() {
-  const Call asked = call({"--query-compute-apps=pid,gpu_uuid,process_name", "--format=csv,noheader"}, site::smi_query_limit);
+  const Call asked =
+      call({"--query-compute-apps=pid,gpu_uuid,process_name", "--format=csv,noheader"}, site::smi_query_limit);
   if (asked.answer != Answer::ok) return as_error(asked.answer, asked.shown, asked.exit);
   return parse_compute_apps(asked.exit.out);
 }
@@ -127,7 +128,8 @@ base::Status RealMigChanges::load_driver() {
   if (exit.succeeded()) return base::ok();
   const std::string what = "modprobe nvidia: " + host::describe(exit);
   if (base::contains_ignoring_case(exit.err, "not found in directory")) {
-    return Error{ExitCode::surroundings, what, "install the NVIDIA driver for this kernel (DKMS may still have to build it)"};
+    return Error{ExitCode::surroundings, what,
+                 "install the NVIDIA driver for this kernel (DKMS may still have to build it)"};
   }
   log_.warn(what);
   return base::ok();
@@ -142,7 +144,8 @@ base::Result<ModeChange> RealMigChanges::set_mode(const std::vector<Gpu>& gpus, 
   for (int tries = 1;; ++tries) {
     const Smi::Call call = change({"-i", base::join(ids, ","), "-mig", on ? "1" : "0"}, limit);
     if (call.answer == Answer::timed_out) return hung(call);
-    if (call.answer == Answer::stopped || call.answer == Answer::no_permission) return as_error(call.answer, call.shown, call.exit);
+    if (call.answer == Answer::stopped || call.answer == Answer::no_permission)
+      return as_error(call.answer, call.shown, call.exit);
     Smi::Gpus now = smi_.gpus(site::smi_query_limit);
     if (now.answer != Answer::ok) return now.error;
     ModeChange result{std::move(now.gpus), base::printable(base::trim(call.exit.out + call.exit.err), 2000), true};
@@ -179,8 +182,10 @@ base::Status RealMigChanges::clear(const Gpu& gpu) {
   if (left.answer == Answer::none) return base::ok();
   if (left.answer == Answer::timed_out) return hung(left);
   if (left.answer != Answer::ok) return as_error(left.answer, left.shown, left.exit);
-  return Error{ExitCode::change, gpu.show() + " still has instances after they were destroyed: " + base::printable(base::trim(left.exit.out), 300),
-               "look at `nvidia-smi mig -lgi`"};
+  return Error{
+      ExitCode::change,
+      gpu.show() + " still has instances after they were destroyed: " + base::printable(base::trim(left.exit.out), 300),
+      "look at `nvidia-smi mig -lgi`"};
 }
 
 base::Status RealMigChanges::create(const GpuPlan& plan) {
@@ -285,7 +290,8 @@ base::Result<Built> RealMigChanges::build(const std::vector<GpuPlan>& plans) {
     }
     const Standing standing = compare(plan->wanted, built.gpu_instances, inside, gpu);
     if (standing.verdict == Standing::Verdict::right) continue;
-    auto outcome = std::find_if(built.outcomes.begin(), built.outcomes.end(), [&](const GpuOutcome& o) { return o.bus_id == plan->gpu.bus_id; });
+    auto outcome = std::find_if(built.outcomes.begin(), built.outcomes.end(),
+                                [&](const GpuOutcome& o) { return o.bus_id == plan->gpu.bus_id; });
     outcome->error = "the call ended well, but read back the GPU " + standing.why;
     if (auto undone = roll_back(*plan, *outcome); !undone) return undone.error();
     if (outcome->emptied) drop(built.gpu_instances, gpu);
@@ -303,7 +309,8 @@ base::Status DryMigChanges::load_driver() {
 base::Result<ModeChange> DryMigChanges::set_mode(const std::vector<Gpu>& gpus, bool on) {
   std::vector<std::string> ids;
   for (const Gpu& gpu : gpus) ids.push_back(gpu.bus_id);
-  plan_.add("would run nvidia-smi -i " + base::join(ids, ",") + " -mig " + (on ? "1" : "0") + ", and ask whether it took");
+  plan_.add("would run nvidia-smi -i " + base::join(ids, ",") + " -mig " + (on ? "1" : "0") +
+            ", and ask whether it took");
   ModeChange result{gpus_, "", false};
   for (Gpu& gpu : result.gpus) {
     if (find_by_bus(gpus, gpu.bus_id) != nullptr) gpu.current = gpu.pending = on ? Mode::enabled : Mode::disabled;
@@ -325,9 +332,11 @@ base::Result<Built> DryMigChanges::build(const std::vector<GpuPlan>& plans) {
     if (plan.switch_off || (!plan.build && plan.without_ci.empty() && !plan.clear)) continue;
     if (plan.clear && !clear(plan.gpu)) continue;
     if (plan.build) {
-      plan_.add("would run nvidia-smi mig -i " + plan.gpu.bus_id + " -cgi " + cgi_argument(plan.placements) + " -C (" + show(plan.placements) + ")");
+      plan_.add("would run nvidia-smi mig -i " + plan.gpu.bus_id + " -cgi " + cgi_argument(plan.placements) + " -C (" +
+                show(plan.placements) + ")");
       for (const Placement& placement : plan.placements) {
-        instances_.push_back({plan.gpu.index, placement.profile.name, placement.profile.id, 0, placement.start, placement.size});
+        instances_.push_back(
+            {plan.gpu.index, placement.profile.name, placement.profile.id, 0, placement.start, placement.size});
       }
     } else if (!plan.without_ci.empty()) {
       plan_.add("would run nvidia-smi mig -i " + plan.gpu.bus_id + " -cci in the GPU instances that have none");
@@ -353,7 +362,8 @@ std::vector<std::string> missing_on(const std::vector<Gpu>& gpus, const std::vec
 }  // namespace
 
 base::Result<std::vector<Gpu>> wait_for_gpus(Smi& smi, MigChanges& changes, const std::vector<std::string>& on_the_bus,
-                                             std::optional<unsigned> expected, const host::Deadline& deadline, host::Clock& clock) {
+                                             std::optional<unsigned> expected, const host::Deadline& deadline,
+                                             host::Clock& clock) {
   const std::size_t wanted = expected ? *expected : on_the_bus.size();
   bool loaded = false;
   host::milliseconds pause = std::chrono::milliseconds(250);
@@ -364,15 +374,19 @@ base::Result<std::vector<Gpu>> wait_for_gpus(Smi& smi, MigChanges& changes, cons
       return *last;
     }
     // What is left may be too little for an honest call: a slow answer is no hang then.
-    const host::milliseconds limit = std::max<host::milliseconds>(deadline.limit(site::smi_query_limit), std::chrono::seconds(1));
+    const host::milliseconds limit =
+        std::max<host::milliseconds>(deadline.limit(site::smi_query_limit), std::chrono::seconds(1));
     Smi::Gpus now = smi.gpus(limit);
     switch (now.answer) {
       case Answer::ok:
         if (now.gpus.size() >= wanted) return std::move(now.gpus);
-        last = Error{ExitCode::surroundings,
-                     "the driver lists " + std::to_string(now.gpus.size()) + " of " + std::to_string(wanted) + " GPUs" +
-                         (missing_on(now.gpus, on_the_bus).empty() ? "" : ", missing: " + base::join(missing_on(now.gpus, on_the_bus), ", ")),
-                     "look at `dmesg` for NVRM or Xid lines and replace the node, or give the true number with --expect-gpus"};
+        last = Error{
+            ExitCode::surroundings,
+            "the driver lists " + std::to_string(now.gpus.size()) + " of " + std::to_string(wanted) + " GPUs" +
+                (missing_on(now.gpus, on_the_bus).empty()
+                     ? ""
+                     : ", missing: " + base::join(missing_on(now.gpus, on_the_bus), ", ")),
+            "look at `dmesg` for NVRM or Xid lines and replace the node, or give the true number with --expect-gpus"};
         break;
       case Answer::not_ready:
         last = now.error;
@@ -388,7 +402,8 @@ base::Result<std::vector<Gpu>> wait_for_gpus(Smi& smi, MigChanges& changes, cons
         break;
       default: return now.error;
     }
-    if (!clock.sleep(deadline.limit(pause))) return Error{ExitCode::time_out, "stopped while waiting for the driver: " + last->what, ""};
+    if (!clock.sleep(deadline.limit(pause)))
+      return Error{ExitCode::time_out, "stopped while waiting for the driver: " + last->what, ""};
     pause = std::min<host::milliseconds>(pause * 2, std::chrono::seconds(2));
   }
 }

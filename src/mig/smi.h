@@ -33,8 +33,8 @@ class Smi {
   };
   // The one query for all GPUs, within `limit`.
   Gpus gpus(host::milliseconds limit);
-  base::Result<Boards> boards();                 // -lgip and -lgipp
-  base::Result<Seen> seen();                     // -lgi, and -lci where there is any GPU instance
+  base::Result<Boards> boards();  // -lgip and -lgipp
+  base::Result<Seen> seen();      // -lgi, and -lci where there is any GPU instance
   base::Result<std::vector<GpuInstance>> gpu_instances();
   base::Result<std::vector<ComputeInstance>> compute_instances();
   base::Result<std::vector<MigDevice>> devices();  // -L, which also makes the caps files that are missing
@@ -65,14 +65,14 @@ struct ModeChange {
 struct GpuOutcome {
   std::string bus_id;
   bool done = false;
-  std::string error;        // why not
-  bool emptied = false;     // rolled back: no instance is left
+  std::string error;     // why not
+  bool emptied = false;  // rolled back: no instance is left
 };
 
 struct Built {
-  std::vector<GpuOutcome> outcomes;          // of the GPUs that were to be changed
-  std::vector<GpuInstance> gpu_instances;    // of the whole node, read back
-  bool is_real = true;                       // not of a dry run
+  std::vector<GpuOutcome> outcomes;        // of the GPUs that were to be changed
+  std::vector<GpuInstance> gpu_instances;  // of the whole node, read back
+  bool is_real = true;                     // not of a dry run
 };
 
 // Changes, each with its proof.
@@ -141,6 +141,7 @@ class DryMigChanges : public MigChanges {
 // Waits until the driver answers with as many GPUs as are expected (`expected`, else the functions on the PCI bus).
 // Loads the driver once. Error: surroundings, or time_out where calls hang.
 base::Result<std::vector<Gpu>> wait_for_gpus(Smi& smi, MigChanges& changes, const std::vector<std::string>& on_the_bus,
-                                             std::optional<unsigned> expected, const host::Deadline& deadline, host::Clock& clock);
+                                             std::optional<unsigned> expected, const host::Deadline& deadline,
+                                             host::Clock& clock);
 
 }  // namespace mig

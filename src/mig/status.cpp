@@ -83,7 +83,8 @@ std::string to_json(const Status& status) {
 
 base::Result<Status> parse_status(const std::string& text) {
   const Json json = Json::parse(text, nullptr, false);
-  const Error damaged{ExitCode::surroundings, "the status file of mig-setup is damaged", "run `gpu-prolog mig-setup` again"};
+  const Error damaged{ExitCode::surroundings, "the status file of mig-setup is damaged",
+                      "run `gpu-prolog mig-setup` again"};
   if (json.is_discarded() || !json.is_object() || text_of(json, "command") != "mig-setup") return damaged;
   const auto code = json.find("exit_code");
   if (code == json.end() || !code->is_number_integer()) return damaged;
@@ -108,7 +109,8 @@ base::Result<Status> parse_status(const std::string& text) {
       gpu.layout = text_of(entry, "layout");
       gpu.state = text_of(entry, "state");
       gpu.error = text_of(entry, "error");
-      if (const auto index = entry.find("index"); index != entry.end() && index->is_number_unsigned()) gpu.index = index->get<unsigned>();
+      if (const auto index = entry.find("index"); index != entry.end() && index->is_number_unsigned())
+        gpu.index = index->get<unsigned>();
       status.gpus.push_back(std::move(gpu));
     }
   }
@@ -142,10 +144,14 @@ GateVerdict gate(const std::optional<std::string>& text, std::string_view boot_i
   if (!text) return {false, "mig-setup has not run in this boot", again};
   const auto status = parse_status(*text);
   if (!status) return {false, status.error().what, status.error().cure};
-  if (boot_id.empty() || status->boot_id != boot_id) return {false, "the last mig-setup was in another boot (" + base::printable(status->time, 40) + ")", again};
-  if (status->result == "running") return {false, "mig-setup began at " + base::printable(status->time, 40) + " and did not finish", again};
+  if (boot_id.empty() || status->boot_id != boot_id)
+    return {false, "the last mig-setup was in another boot (" + base::printable(status->time, 40) + ")", again};
+  if (status->result == "running")
+    return {false, "mig-setup began at " + base::printable(status->time, 40) + " and did not finish", again};
   if (status->exit_code != 0) {
-    return {false, "mig-setup ended with exit code " + std::to_string(status->exit_code) + ": " + base::printable(status->message, 600),
+    return {false,
+            "mig-setup ended with exit code " + std::to_string(status->exit_code) + ": " +
+                base::printable(status->message, 600),
             status->cure.empty() ? again : base::printable(status->cure, 400)};
   }
   return {true, base::printable(status->message, 400), ""};

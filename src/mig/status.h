@@ -26,19 +26,20 @@ struct GpuStatus {
   std::string layout;  // wanted; empty: this GPU was not selected
   std::vector<ProfileName> instances;
   std::vector<std::string> placements;  // "3g.20gb at 4" where known or planned
-  std::string state;   // right, unselected, unsupported, failed, pending, planned, unknown
+  std::string state;                    // right, unselected, unsupported, failed, pending, planned, unknown
   std::string error;
 };
 
 struct Status {
-  std::string version;   // of gpu-prolog
+  std::string version;  // of gpu-prolog
   std::string boot_id;
-  std::string time;      // UTC
-  std::string result;    // running, unchanged, changed, unsupported, pending, rebooting, failed; planned (dry run), fits (--check)
+  std::string time;    // UTC
+  std::string result;  // running, unchanged, changed, unsupported, pending, rebooting, failed; planned (dry run), fits
+                       // (--check)
   int exit_code = 0;
   std::string message;
   std::string cure;
-  std::string layout;    // in one line
+  std::string layout;  // in one line
   std::vector<GpuStatus> gpus;
   std::vector<GresEntry> gres;
   std::vector<std::string> warnings;

@@ -1,6 +1,6 @@
-// libFuzzer harness for what the mig room reads: nvidia-smi's words, layouts and layout files, Gres texts, our own status
-// and marker, what Slurm says. The first byte chooses the parser; FUZZ_PARSER (0 to 7) keeps a run to one of them. Beyond
-// "no crash": what a parser accepts must keep its promise.
+// libFuzzer harness for what the mig room reads: nvidia-smi's words, layouts and layout files, Gres texts, our own
+// status and marker, what Slurm says. The first byte chooses the parser; FUZZ_PARSER (0 to 7) keeps a run to one of
+// them. Beyond "no crash": what a parser accepts must keep its promise.
 //
 // Not part of the build; tests/fuzz/run builds and runs it.
 #include <cstddef>
@@ -29,9 +29,12 @@ void require(bool kept) {
 
 bool one_line(const base::Error& error) { return error.what.find_first_of("\n\x1b") == std::string::npos; }
 
-const mig::Board board{{"1g.18gb", 19, 7, "16.00", {0, 1, 2, 3, 4, 5, 6}, 1}, {"1g.35gb", 15, 4, "32.50", {0, 2, 4, 6}, 2},
-                       {"2g.35gb", 14, 3, "32.50", {0, 2, 4}, 2},            {"3g.71gb", 9, 2, "69.75", {0, 4}, 4},
-                       {"4g.71gb", 5, 1, "69.75", {0}, 4},                    {"7g.141gb", 0, 1, "140.00", {0}, 8}};
+const mig::Board board{{"1g.18gb", 19, 7, "16.00", {0, 1, 2, 3, 4, 5, 6}, 1},
+                       {"1g.35gb", 15, 4, "32.50", {0, 2, 4, 6}, 2},
+                       {"2g.35gb", 14, 3, "32.50", {0, 2, 4}, 2},
+                       {"3g.71gb", 9, 2, "69.75", {0, 4}, 4},
+                       {"4g.71gb", 5, 1, "69.75", {0}, 4},
+                       {"7g.141gb", 0, 1, "140.00", {0}, 8}};
 
 std::vector<mig::Gpu> node() {
   std::vector<mig::Gpu> gpus(2);
@@ -52,7 +55,9 @@ void check_placements(const std::vector<mig::Placement>& placements, const mig::
   for (const mig::Placement& placement : placements) {
     bool allowed = false;
     for (const mig::Profile& profile : on) {
-      for (unsigned start : profile.starts) allowed = allowed || (profile.id == placement.profile.id && start == placement.start && profile.size == placement.size);
+      for (unsigned start : profile.starts)
+        allowed = allowed ||
+                  (profile.id == placement.profile.id && start == placement.start && profile.size == placement.size);
     }
     require(allowed);
     for (const auto& [start, end] : taken) require(placement.start >= end || placement.start + placement.size <= start);
@@ -130,7 +135,8 @@ void gres(const std::string& text) {
     require(one_line(parsed.error()));
     return;
   }
-  const mig::Match match = mig::match(*parsed, {{"NVIDIA H200", "1g.18gb", 6}, {"NVIDIA H200", "1g.18gb+me", 1}, {"NVIDIA H200", "", 1}});
+  const mig::Match match =
+      mig::match(*parsed, {{"NVIDIA H200", "1g.18gb", 6}, {"NVIDIA H200", "1g.18gb+me", 1}, {"NVIDIA H200", "", 1}});
   unsigned got = 0;
   for (std::size_t i = 0; i < parsed->size(); ++i) {
     require(match.got[i].count <= (*parsed)[i].count);

@@ -48,7 +48,8 @@ TEST_CASE("no list fails where a variable or scontrol says that GPUs were asked 
     World world(job({{name, "1"}}));
     CHECK(judged(world, "gpu").judgement == Judgement::fail);
   }
-  for (const char* word : {"AllocTRES=cpu=4,gres/gpu:3g.71gb=1", "TresPerNode=gres/gpu:1", "ReqTRES=cpu=1,gres/gpu=1"}) {
+  for (const char* word :
+       {"AllocTRES=cpu=4,gres/gpu:3g.71gb=1", "TresPerNode=gres/gpu:1", "ReqTRES=cpu=1,gres/gpu=1"}) {
     World world(job({}));
     world.files.file("/usr/bin/scontrol", "", 0755);
     world.answer("scontrol -o show job 17", exited(0, std::string("JobId=17 JobName=x ") + word + " Power=\n"));
@@ -88,6 +89,7 @@ TEST_CASE("a requeue is asked for once, and a refusal is told") {
   CHECK(world.processes.calls == std::vector<std::string>{"scontrol requeue 17"});
   World refused(job({{"CUDA_VISIBLE_DEVICES", ""}}));
   refused.files.file("/usr/bin/scontrol", "", 0755);
-  refused.answer("scontrol requeue 17", exited(1, "", "scontrol_requeue error Requested operation is presently disabled"));
+  refused.answer("scontrol requeue 17",
+                 exited(1, "", "scontrol_requeue error Requested operation is presently disabled"));
   CHECK(judged(refused, "requeue", options).judgement == Judgement::fail);
 }

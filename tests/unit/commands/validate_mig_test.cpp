@@ -39,7 +39,8 @@ TEST_CASE("a layout that makes no sense is no finding: validate itself cannot ru
 TEST_CASE("NVSwitches without a Fabric Manager are a warning with its cure") {
   World world;
   world.split();
-  world.files.file("/sys/bus/pci/devices/0000:f1:00.0/vendor", "0x10de\n").file("/sys/bus/pci/devices/0000:f1:00.0/class", "0x068000\n");
+  world.files.file("/sys/bus/pci/devices/0000:f1:00.0/vendor", "0x10de\n")
+      .file("/sys/bus/pci/devices/0000:f1:00.0/class", "0x068000\n");
   const auto missing = finding(validated(world), "fabric manager");
   CHECK(missing.judgement == Judgement::warn);
   CHECK(missing.cure.find("nvidia-fabricmanager") != std::string::npos);
@@ -50,7 +51,9 @@ TEST_CASE("NVSwitches without a Fabric Manager are a warning with its cure") {
 TEST_CASE("a node that Slurm drained for its Gres is told how to come back") {
   World world;
   world.split();
-  with_slurm(world, "NodeName=gpu-1 Gres=gpu:3g.71gb:2 State=IDLE+DRAIN Reason=gres/gpu count reported lower than configured (0 < 2) [root@x]\n");
+  with_slurm(world,
+             "NodeName=gpu-1 Gres=gpu:3g.71gb:2 State=IDLE+DRAIN Reason=gres/gpu count reported lower than configured "
+             "(0 < 2) [root@x]\n");
   const auto drained = finding(validated(world), "slurm state");
   CHECK(drained.judgement == Judgement::fail);
   CHECK(drained.found.find("lower than configured") != std::string::npos);
@@ -100,7 +103,8 @@ TEST_CASE("a hanging nvidia-smi is a finding, and no further call is made") {
 
 TEST_CASE("MIG on without instances, and as it was asked for") {
   World world;
-  world.answer(mig_world::query, exited(0, mig_world::row("Enabled", "Enabled"))).answer("nvidia-smi mig -lgi", exited(6, mig_world::none));
+  world.answer(mig_world::query, exited(0, mig_world::row("Enabled", "Enabled")))
+      .answer("nvidia-smi mig -lgi", exited(6, mig_world::none));
   CHECK(finding(validated(world), "instances").judgement == Judgement::fail);
 }
 

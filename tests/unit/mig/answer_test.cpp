@@ -11,9 +11,11 @@ using fakes::exited;
 TEST_CASE("no permission is never taken for empty, whatever the exit code and however the words go on") {
   for (int status : {0, 4, 6, 255}) {
     CAPTURE(status);
-    CHECK(judge(exited(status, "Failed to display GPU instances: Insufficient Permissions\nNo GPU instances found: Insufficient Permissions\n")) ==
+    CHECK(judge(exited(status,
+                       "Failed to display GPU instances: Insufficient Permissions\nNo GPU instances found: "
+                       "Insufficient Permissions\n")) == Answer::no_permission);
+    CHECK(judge(exited(status, "Failed to display compute instances: Insufficient Permissions\n")) ==
           Answer::no_permission);
-    CHECK(judge(exited(status, "Failed to display compute instances: Insufficient Permissions\n")) == Answer::no_permission);
     CHECK(judge(exited(status, "", "Insufficient Permissions\n")) == Answer::no_permission);
   }
   CHECK(judge(exited(4, "")) == Answer::no_permission);
@@ -34,7 +36,8 @@ TEST_CASE("what failed, hung or was stopped is not ok") {
 }
 
 TEST_CASE("exits 9, 12 and 6 mean that the driver is not ready yet") {
-  CHECK(judge(exited(9, "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver.")) == Answer::not_ready);
+  CHECK(judge(exited(9, "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver.")) ==
+        Answer::not_ready);
   CHECK(judge(exited(12, "NVIDIA-SMI couldn't find libnvidia-ml.so library in your system.")) == Answer::not_ready);
   CHECK(judge(exited(6, "No devices were found\n")) == Answer::not_ready);
   CHECK(judge(exited(6, captured::h200("badindex"))) == Answer::not_ready);
@@ -53,10 +56,13 @@ TEST_CASE("empty listings are told by their words, with exit 0 or 6") {
 }
 
 TEST_CASE("in use is told by words or by NVML's number") {
-  CHECK(judge(exited(19, "Unable to destroy GPU instance ID  3 from GPU  0: In use by another client\n")) == Answer::in_use);
+  CHECK(judge(exited(19, "Unable to destroy GPU instance ID  3 from GPU  0: In use by another client\n")) ==
+        Answer::in_use);
   CHECK(judge(exited(255, "GPU 00000000:01:00.0: In use by another client\n")) == Answer::in_use);
   // A pending mode is announced with exit 0: the query decides, not this.
-  CHECK(judge(exited(0, "Warning: MIG mode is in pending enable state for GPU 00000000:07:00.0:In use by another client\nAll done.\n")) == Answer::ok);
+  CHECK(judge(exited(0,
+                     "Warning: MIG mode is in pending enable state for GPU 00000000:07:00.0:In use by another "
+                     "client\nAll done.\n")) == Answer::ok);
 }
 
 TEST_CASE("every answer that is an error has a code and says which call it was") {

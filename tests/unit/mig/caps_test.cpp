@@ -17,7 +17,8 @@ std::vector<Gpu> node() {
   return {gpu};
 }
 
-const std::string minors = "config 1\nmonitor 2\ngpu0/gi1/access 12\ngpu0/gi1/ci0/access 13\ngpu3/gi1/access 500\ngpu3/gi1/ci0/access 501\n";
+const std::string minors =
+    "config 1\nmonitor 2\ngpu0/gi1/access 12\ngpu0/gi1/ci0/access 13\ngpu3/gi1/access 500\ngpu3/gi1/ci0/access 501\n";
 
 }  // namespace
 
@@ -26,15 +27,19 @@ TEST_CASE("missing capability files are named, by the GPU's minor number and not
   CHECK(missing_caps(files, node(), one).empty());  // the driver's list cannot be read: nothing is claimed
   files.file("/proc/driver/nvidia-caps/mig-minors", minors);
   CHECK(missing_caps(files, node(), one) ==
-        std::vector<std::string>{"/dev/nvidia-caps/nvidia-cap12 (gpu0/gi1/access)", "/dev/nvidia-caps/nvidia-cap13 (gpu0/gi1/ci0/access)"});
+        std::vector<std::string>{"/dev/nvidia-caps/nvidia-cap12 (gpu0/gi1/access)",
+                                 "/dev/nvidia-caps/nvidia-cap13 (gpu0/gi1/ci0/access)"});
   files.file("/proc/driver/nvidia/gpus/0000:00:06.0/information", "Model: \t NVIDIA H200\nDevice Minor: \t 3\n");
   CHECK(missing_caps(files, node(), one).front() == "/dev/nvidia-caps/nvidia-cap500 (gpu3/gi1/access)");
 }
 
 TEST_CASE("capability files that are there are not missing; a plain file is no device") {
   fakes::FakeFiles files;
-  files.file("/proc/driver/nvidia-caps/mig-minors", minors).device("/dev/nvidia-caps/nvidia-cap12", 241, 12).file("/dev/nvidia-caps/nvidia-cap13", "");
-  CHECK(missing_caps(files, node(), one) == std::vector<std::string>{"/dev/nvidia-caps/nvidia-cap13 (gpu0/gi1/ci0/access)"});
+  files.file("/proc/driver/nvidia-caps/mig-minors", minors)
+      .device("/dev/nvidia-caps/nvidia-cap12", 241, 12)
+      .file("/dev/nvidia-caps/nvidia-cap13", "");
+  CHECK(missing_caps(files, node(), one) ==
+        std::vector<std::string>{"/dev/nvidia-caps/nvidia-cap13 (gpu0/gi1/ci0/access)"});
 }
 
 TEST_CASE("lines of another form in mig-minors are passed over") {

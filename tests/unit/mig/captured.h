@@ -32,10 +32,10 @@ inline mig::Boards h200_boards() {
 // RTX PRO 6000 Blackwell Server Edition: four slices in a grid of twelve memory units, as posted by its users.
 inline mig::Board rtx_pro_6000() {
   const std::vector<unsigned> quarter{0, 3, 6, 9};
-  return {{"1g.24gb", 14, 4, "23.62", quarter, 3},      {"1g.24gb+me", 21, 1, "23.62", quarter, 3},
-          {"1g.24gb+gfx", 47, 4, "23.62", quarter, 3},  {"1g.24gb+me.all", 65, 1, "23.62", quarter, 3},
-          {"1g.24gb-me", 67, 4, "23.62", quarter, 3},   {"2g.48gb", 5, 2, "47.38", {0, 6}, 6},
-          {"2g.48gb+gfx", 35, 2, "47.38", {0, 6}, 6},   {"4g.96gb", 0, 1, "95.12", {0}, 12},
+  return {{"1g.24gb", 14, 4, "23.62", quarter, 3},     {"1g.24gb+me", 21, 1, "23.62", quarter, 3},
+          {"1g.24gb+gfx", 47, 4, "23.62", quarter, 3}, {"1g.24gb+me.all", 65, 1, "23.62", quarter, 3},
+          {"1g.24gb-me", 67, 4, "23.62", quarter, 3},  {"2g.48gb", 5, 2, "47.38", {0, 6}, 6},
+          {"2g.48gb+gfx", 35, 2, "47.38", {0, 6}, 6},  {"4g.96gb", 0, 1, "95.12", {0}, 12},
           {"4g.96gb+gfx", 32, 1, "95.12", {0}, 12}};
 }
 

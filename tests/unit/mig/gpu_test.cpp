@@ -19,13 +19,18 @@ TEST_CASE("a GPU row that cannot be understood is an error, never a GPU with MIG
 }
 
 TEST_CASE("a GPU twice is an error") {
-  CHECK_FALSE(parse_gpus("0, 00000000:36:00.0, 0x1, GPU-1, Disabled, Disabled, Enabled, 580, X\n0, 00000000:37:00.0, 0x1, GPU-2, Disabled, Disabled, Enabled, 580, X\n"));
-  CHECK_FALSE(parse_gpus("0, 00000000:36:00.0, 0x1, GPU-1, Disabled, Disabled, Enabled, 580, X\n1, 0000:36:00.0, 0x1, GPU-2, Disabled, Disabled, Enabled, 580, X\n"));
+  CHECK_FALSE(
+      parse_gpus("0, 00000000:36:00.0, 0x1, GPU-1, Disabled, Disabled, Enabled, 580, X\n0, 00000000:37:00.0, 0x1, "
+                 "GPU-2, Disabled, Disabled, Enabled, 580, X\n"));
+  CHECK_FALSE(
+      parse_gpus("0, 00000000:36:00.0, 0x1, GPU-1, Disabled, Disabled, Enabled, 580, X\n1, 0000:36:00.0, 0x1, GPU-2, "
+                 "Disabled, Disabled, Enabled, 580, X\n"));
 }
 
 TEST_CASE("modes: only Enabled and Disabled are modes, N/A is no MIG, anything else is unknown") {
   const auto mode = [](const std::string& current, const std::string& pending) {
-    const auto gpus = parse_gpus("0, 00000000:36:00.0, 0x20B010DE, GPU-1, " + current + ", " + pending + ", Disabled, 580.159.04, NVIDIA A100\n");
+    const auto gpus = parse_gpus("0, 00000000:36:00.0, 0x20B010DE, GPU-1, " + current + ", " + pending +
+                                 ", Disabled, 580.159.04, NVIDIA A100\n");
     REQUIRE(gpus);
     return gpus->front();
   };
@@ -65,7 +70,8 @@ TEST_CASE("bus ids: what is none, and the spellings of one") {
     CAPTURE(text);
     CHECK_FALSE(canonical_bus_id(text));
   }
-  for (const char* text : {"36:00.0", "0000:36:00.0", "00000000:36:00.0", "00000000:36:00.0 "}) CHECK(canonical_bus_id(text) == "0:36:00.0");
+  for (const char* text : {"36:00.0", "0000:36:00.0", "00000000:36:00.0", "00000000:36:00.0 "})
+    CHECK(canonical_bus_id(text) == "0:36:00.0");
   CHECK(canonical_bus_id("0001:AB:0C.0") == "1:ab:0c.0");
 }
 

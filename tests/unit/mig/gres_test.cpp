@@ -11,7 +11,8 @@ namespace {
 const std::string a100 = "NVIDIA A100-SXM4-40GB";
 
 bool any_with(const std::vector<std::string>& texts, const std::string& part) {
-  return std::any_of(texts.begin(), texts.end(), [&](const std::string& text) { return text.find(part) != std::string::npos; });
+  return std::any_of(texts.begin(), texts.end(),
+                     [&](const std::string& text) { return text.find(part) != std::string::npos; });
 }
 
 std::string text_for(const std::vector<DeviceCount>& devices) { return gres_text(gres_for(devices).entries); }
@@ -19,9 +20,11 @@ std::string text_for(const std::vector<DeviceCount>& devices) { return gres_text
 }  // namespace
 
 TEST_CASE("an undeclared variant eats a declared slot, and Slurm ignores the plain device") {
-  const Match result = match({{"1g.10gb", 7}}, {{"NVIDIA H100 80GB HBM3", "1g.10gb", 6}, {"NVIDIA H100 80GB HBM3", "1g.10gb+me", 1}});
+  const Match result =
+      match({{"1g.10gb", 7}}, {{"NVIDIA H100 80GB HBM3", "1g.10gb", 6}, {"NVIDIA H100 80GB HBM3", "1g.10gb+me", 1}});
   CHECK(any_with(result.wrong, "gpu:1g.10gb takes 1 of nvidia_h100_80gb_hbm3_1g.10gb+me"));
-  const Match one_too_few = match({{"1g.10gb", 6}}, {{"NVIDIA H100 80GB HBM3", "1g.10gb", 6}, {"NVIDIA H100 80GB HBM3", "1g.10gb+me", 1}});
+  const Match one_too_few =
+      match({{"1g.10gb", 6}}, {{"NVIDIA H100 80GB HBM3", "1g.10gb", 6}, {"NVIDIA H100 80GB HBM3", "1g.10gb+me", 1}});
   CHECK(any_with(one_too_few.ignored, "nvidia_h100_80gb_hbm3_1g.10gb (1)"));
 }
 
@@ -34,7 +37,8 @@ TEST_CASE("types that no device has, too few devices, and types as short as 5gb"
 }
 
 TEST_CASE("declared variants each get their own device") {
-  const Match result = match({{"1g.10gb", 6}, {"1g.10gb+me", 1}}, {{"NVIDIA H100 80GB HBM3", "1g.10gb", 6}, {"NVIDIA H100 80GB HBM3", "1g.10gb+me", 1}});
+  const Match result = match({{"1g.10gb", 6}, {"1g.10gb+me", 1}},
+                             {{"NVIDIA H100 80GB HBM3", "1g.10gb", 6}, {"NVIDIA H100 80GB HBM3", "1g.10gb+me", 1}});
   CHECK(result.wrong.empty());
   CHECK(result.ignored.empty());
   CHECK(result.got[0].count == 6);
@@ -44,11 +48,13 @@ TEST_CASE("declared variants each get their own device") {
 TEST_CASE("detected types as slurmd names them") {
   CHECK(detected_type({a100, "3g.20gb", 1}) == "nvidia_a100_3g.20gb");
   CHECK(detected_type({a100, "", 1}) == "nvidia_a100-sxm4-40gb");
-  CHECK(detected_type({"NVIDIA RTX PRO 6000 Blackwell Server Edition", "1g.24gb+gfx", 1}) == "nvidia_rtx_pro_6000_blackwell_server_edition_1g.24gb+gfx");
+  CHECK(detected_type({"NVIDIA RTX PRO 6000 Blackwell Server Edition", "1g.24gb+gfx", 1}) ==
+        "nvidia_rtx_pro_6000_blackwell_server_edition_1g.24gb+gfx");
 }
 
 TEST_CASE("the text for slurm.conf: larger profiles first, counts summed") {
-  CHECK(text_for({{a100, "1g.5gb", 16}, {a100, "3g.20gb", 8}, {a100, "2g.10gb", 8}}) == "gpu:3g.20gb:8,gpu:2g.10gb:8,gpu:1g.5gb:16");
+  CHECK(text_for({{a100, "1g.5gb", 16}, {a100, "3g.20gb", 8}, {a100, "2g.10gb", 8}}) ==
+        "gpu:3g.20gb:8,gpu:2g.10gb:8,gpu:1g.5gb:16");
   CHECK(text_for({{"NVIDIA H200", "", 8}}) == "gpu:nvidia_h200:8");
   CHECK(text_for({}).empty());
 }
@@ -94,11 +100,15 @@ TEST_CASE("Gres texts as Slurm and the AWS command line write them") {
 TEST_CASE("the AWS forms: escaped commas on the command line, none in JSON, AutoDetect alone") {
   const std::vector<GresEntry> entries{{"3g.20gb", 8}, {"2g.10gb", 8}, {"1g.5gb", 16}};
   CHECK(aws_cli(entries) ==
-        "aws pcs update-compute-node-group \\\n--cluster-identifier my-cluster \\\n--compute-node-group-identifier my-cng-1 \\\n--slurm-configuration \\\n"
-        "'gresCustomSettings=[{AutoDetect=nvml}],slurmCustomSettings=[{parameterName=Gres,parameterValue=gpu:3g.20gb:8\\,gpu:2g.10gb:8\\,gpu:1g.5gb:16}]'");
+        "aws pcs update-compute-node-group \\\n--cluster-identifier my-cluster \\\n--compute-node-group-identifier "
+        "my-cng-1 \\\n--slurm-configuration \\\n"
+        "'gresCustomSettings=[{AutoDetect=nvml}],slurmCustomSettings=[{parameterName=Gres,parameterValue=gpu:3g.20gb:"
+        "8\\,gpu:2g.10gb:8\\,gpu:1g.5gb:16}]'");
   const auto json = nlohmann::json::parse(aws_json(entries));
   CHECK(json["gresCustomSettings"] == nlohmann::json::parse(R"([{"AutoDetect": "nvml"}])"));
-  CHECK(json["slurmCustomSettings"] == nlohmann::json::parse(R"([{"parameterName": "Gres", "parameterValue": "gpu:3g.20gb:8,gpu:2g.10gb:8,gpu:1g.5gb:16"}])"));
+  CHECK(json["slurmCustomSettings"] ==
+        nlohmann::json::parse(
+            R"([{"parameterName": "Gres", "parameterValue": "gpu:3g.20gb:8,gpu:2g.10gb:8,gpu:1g.5gb:16"}])"));
 }
 
 TEST_CASE("a change of layout names what goes, comes and shrinks, and the power-up line") {

@@ -8,7 +8,8 @@ using namespace mig;
 
 namespace {
 
-fakes::FakeFiles& process(fakes::FakeFiles& files, const std::string& pid, const std::string& exe, const std::vector<std::string>& open) {
+fakes::FakeFiles& process(fakes::FakeFiles& files, const std::string& pid, const std::string& exe,
+                          const std::vector<std::string>& open) {
   files.link("/proc/" + pid + "/exe", exe).directory("/proc/" + pid + "/fd");
   int fd = 3;
   for (const std::string& path : open) files.link("/proc/" + pid + "/fd/" + std::to_string(fd++), path);
@@ -24,7 +25,9 @@ TEST_CASE("who holds a GPU or a capability is found, nobody else") {
   process(files, "102", "/usr/bin/dcgm (deleted)", {"/dev/nvidia-caps/nvidia-cap7"});
   process(files, "103", "/usr/bin/self", {"/dev/nvidia0"});
   files.directory("/proc/sys");
-  files.directory("/proc/104/fd").file("/proc/104/comm", "hidden\n").link("/proc/104/fd/3", "/dev/nvidia0");  // its exe cannot be read
+  files.directory("/proc/104/fd")
+      .file("/proc/104/comm", "hidden\n")
+      .link("/proc/104/fd/3", "/dev/nvidia0");  // its exe cannot be read
   const auto holders = find_holders(files, 103);
   REQUIRE(holders.size() == 3);
   CHECK(holders[0].program == "python3");
@@ -63,7 +66,8 @@ TEST_CASE("slurmd is told by its executable, also after an upgrade, and not by w
 TEST_CASE("NVIDIA GPUs and switches on the PCI bus") {
   fakes::FakeFiles files;
   const auto function = [&](const std::string& id, const std::string& vendor, const std::string& device_class) {
-    files.file("/sys/bus/pci/devices/" + id + "/vendor", vendor + "\n").file("/sys/bus/pci/devices/" + id + "/class", device_class + "\n");
+    files.file("/sys/bus/pci/devices/" + id + "/vendor", vendor + "\n")
+        .file("/sys/bus/pci/devices/" + id + "/class", device_class + "\n");
   };
   CHECK(pci_gpus(files).empty());
   function("0000:36:00.0", "0x10de", "0x030200");

@@ -7,8 +7,10 @@
 using namespace mig;
 
 TEST_CASE("instance listings that say nothing or something else are errors, not an empty GPU") {
-  for (const char* text : {"", "Unknown Error\n", "+----+\n| GPU instances:\n", "|   0  MIG 3g.20gb       9        1  |\n",
-                           "|   0  MIG 3g.20gb       9        1          4 |\n", "|   x  MIG 3g.20gb       9        1          4:4     |\n"}) {
+  for (const char* text :
+       {"", "Unknown Error\n", "+----+\n| GPU instances:\n", "|   0  MIG 3g.20gb       9        1  |\n",
+        "|   0  MIG 3g.20gb       9        1          4 |\n",
+        "|   x  MIG 3g.20gb       9        1          4:4     |\n"}) {
     CAPTURE(text);
     CHECK_FALSE(parse_gpu_instances(text));
   }
@@ -18,9 +20,11 @@ TEST_CASE("instance listings that say nothing or something else are errors, not 
 }
 
 TEST_CASE("-lgi in the widths of three drivers") {
-  for (const char* text : {"|   0  MIG 3g.20gb       9        1          4:4     |\n", "|   0  MIG 3g.20gb          9        1          4:4     |\n",
+  for (const char* text : {"|   0  MIG 3g.20gb       9        1          4:4     |\n",
+                           "|   0  MIG 3g.20gb          9        1          4:4     |\n",
                            "|   0  MIG 3g.20gb            9        1          4:4     |\n"}) {
-    const auto instances = parse_gpu_instances(std::string("+-----+\n| GPU instances:   |\n| GPU   Name   Profile  Instance   Placement  |\n") + text);
+    const auto instances = parse_gpu_instances(
+        std::string("+-----+\n| GPU instances:   |\n| GPU   Name   Profile  Instance   Placement  |\n") + text);
     REQUIRE(instances);
     REQUIRE(instances->size() == 1);
     CHECK(instances->front().profile == "3g.20gb");

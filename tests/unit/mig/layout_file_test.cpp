@@ -58,8 +58,10 @@ std::string shown(const std::string& text, const std::string& label = "") {
 }  // namespace
 
 TEST_CASE("empty and damaged files are refused") {
-  for (const std::string& text : {std::string(), std::string("  \n"), std::string("{"), std::string("[]"), std::string("null"), std::string("17"), std::string("{}"),
-                                  std::string("\x00\x01\x02", 3), std::string("a: [b"), std::string("- x"), std::string("text")}) {
+  for (const std::string& text :
+       {std::string(), std::string("  \n"), std::string("{"), std::string("[]"), std::string("null"), std::string("17"),
+        std::string("{}"), std::string("\x00\x01\x02", 3), std::string("a: [b"), std::string("- x"),
+        std::string("text")}) {
     refused(text, "");
   }
 }
@@ -86,7 +88,8 @@ TEST_CASE("our JSON: one layout for all, by selection, as text, list or map") {
   CHECK(shown(R"({"layout": {"3g.71gb": 1, "1g.18gb": 2}})") == "3g.71gb:1,1g.18gb:2");
   CHECK(shown(R"({"layout": [9, 14, 19, 19]})") == "9,14,19,19");
   CHECK(shown(R"({"layouts": {"0-1": "7g.141gb:1", "model:A30": "none"}})") == "0,1=7g.141gb:1 model:A30=none");
-  CHECK(shown(R"({"layouts": [{"gpus": 0, "layout": "9,9"}, {"gpus": "1", "layout": ["1g.18gb"]}]})") == "0=9,9 1=1g.18gb:1");
+  CHECK(shown(R"({"layouts": [{"gpus": 0, "layout": "9,9"}, {"gpus": "1", "layout": ["1g.18gb"]}]})") ==
+        "0=9,9 1=1g.18gb:1");
 }
 
 TEST_CASE("mig-parted: what it refuses is refused") {
@@ -95,10 +98,13 @@ TEST_CASE("mig-parted: what it refuses is refused") {
   refused(with(parted, "version: v1", "version: v2"), "empty", "v1");
   refused(with(parted, "version: v1\n", ""), "empty", "v1");
   refused(parted + "more: 1\n", "empty", "unexpected field 'more'");
-  refused(with(parted, "mig-enabled: false", "mig-enabled: false\n      mig-placements: 3"), "mixed", "unexpected field 'mig-placements'");
-  refused(with(parted, "    - devices: [2]\n      mig-enabled: false", "    - mig-enabled: false"), "mixed", "missing required field 'devices'");
-  refused(with(parted, "      mig-enabled: true\n      mig-devices:\n        \"3g.71gb\": 2", "      mig-devices:\n        \"3g.71gb\": 2"), "all-3g.71gb",
-          "missing required field 'mig-enabled'");
+  refused(with(parted, "mig-enabled: false", "mig-enabled: false\n      mig-placements: 3"), "mixed",
+          "unexpected field 'mig-placements'");
+  refused(with(parted, "    - devices: [2]\n      mig-enabled: false", "    - mig-enabled: false"), "mixed",
+          "missing required field 'devices'");
+  refused(with(parted, "      mig-enabled: true\n      mig-devices:\n        \"3g.71gb\": 2",
+               "      mig-devices:\n        \"3g.71gb\": 2"),
+          "all-3g.71gb", "missing required field 'mig-enabled'");
   refused(with(parted, "\"3g.71gb\": 2", "\"3g.71gb\": many"), "all-3g.71gb");
   refused(with(parted, "\"3g.71gb\": 2", "\"3g.71gb\": -2"), "all-3g.71gb");
   refused(with(parted, "\"3g.71gb\": 2", "\"big\": 2"), "all-3g.71gb", "no profile name");
@@ -144,5 +150,8 @@ TEST_CASE("mig-parted: an index that is not there is refused") {
 }
 
 TEST_CASE("mig-parted: its JSON export is read as well") {
-  CHECK(shown(R"({"version": "v1", "mig-configs": {"current": [{"devices": "all", "mig-enabled": true, "mig-devices": {"1g.18gb": 7}}]}})", "current") == "1g.18gb:7");
+  CHECK(
+      shown(
+          R"({"version": "v1", "mig-configs": {"current": [{"devices": "all", "mig-enabled": true, "mig-devices": {"1g.18gb": 7}}]}})",
+          "current") == "1g.18gb:7");
 }

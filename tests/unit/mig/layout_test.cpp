@@ -6,7 +6,8 @@ using namespace mig;
 
 namespace {
 
-Gpu gpu(unsigned index, const std::string& bus, const std::string& name = "NVIDIA H200", const std::string& device = "0x233510DE") {
+Gpu gpu(unsigned index, const std::string& bus, const std::string& name = "NVIDIA H200",
+        const std::string& device = "0x233510DE") {
   Gpu made;
   made.index = index;
   made.bus_id = bus;
@@ -17,7 +18,8 @@ Gpu gpu(unsigned index, const std::string& bus, const std::string& name = "NVIDI
   return made;
 }
 
-const std::vector<Gpu> node{gpu(0, "00000000:36:00.0"), gpu(1, "00000000:37:00.0"), gpu(2, "00000000:38:00.0", "NVIDIA A30", "0x20B710DE")};
+const std::vector<Gpu> node{gpu(0, "00000000:36:00.0"), gpu(1, "00000000:37:00.0"),
+                            gpu(2, "00000000:38:00.0", "NVIDIA A30", "0x20B710DE")};
 
 std::vector<unsigned> selected(const std::string& rule) {
   const auto rules = parse_rules({rule});
@@ -45,8 +47,9 @@ void refused(const std::vector<std::string>& texts) {
 }  // namespace
 
 TEST_CASE("layouts that make no sense are refused as usage") {
-  for (const char* text : {"", " ", "foo", "3g.71gb:0", "3g.71gb:-1", "3g.71gb:x", "3g.71gb:", "3g.71gb:1:2", "3g.71gb:65", "9,14,,19", ",", "19:2", "9:4",
-                           "99999", "3g.71gb:99999999999999999999", "1c.3g.71gb:1", "none,9", "3g.71gb;reboot", "\x1b[31m"}) {
+  for (const char* text : {"", " ", "foo", "3g.71gb:0", "3g.71gb:-1", "3g.71gb:x", "3g.71gb:", "3g.71gb:1:2",
+                           "3g.71gb:65", "9,14,,19", ",", "19:2", "9:4", "99999", "3g.71gb:99999999999999999999",
+                           "1c.3g.71gb:1", "none,9", "3g.71gb;reboot", "\x1b[31m"}) {
     refused({text});
   }
   refused({});
@@ -64,8 +67,9 @@ TEST_CASE("layouts: names with counts, IDs, none, repeats and any case") {
 }
 
 TEST_CASE("selections that select nothing, too much or one GPU twice are refused") {
-  for (const char* text : {"5=none", "0-5=none", "1-0=none", "0,0=none", "model:V100=none", "model:=none", "00000000:99:00.0=none", "GPU-9=none", "x=none", "=none", "0=",
-                           "-1=none", "0--1=none", "99999999999=none"}) {
+  for (const char* text :
+       {"5=none", "0-5=none", "1-0=none", "0,0=none", "model:V100=none", "model:=none", "00000000:99:00.0=none",
+        "GPU-9=none", "x=none", "=none", "0=", "-1=none", "0--1=none", "99999999999=none"}) {
     refused({text});
   }
   refused({"0=9", "0-1=19"});

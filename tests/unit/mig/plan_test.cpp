@@ -9,7 +9,8 @@ using namespace mig;
 
 namespace {
 
-const std::vector<ProfileName> drifted{{"1g.10gb", 19}, {"1g.10gb+me", 20}, {"1g.20gb", 15}, {"2g.20gb", 14}, {"3g.39gb", 9}, {"4g.39gb", 5}, {"7g.79gb", 0}};
+const std::vector<ProfileName> drifted{{"1g.10gb", 19}, {"1g.10gb+me", 20}, {"1g.20gb", 15}, {"2g.20gb", 14},
+                                       {"3g.39gb", 9},  {"4g.39gb", 5},     {"7g.79gb", 0}};
 
 base::Result<std::vector<Placement>> placed(const std::string& layout, const Board& board) {
   auto resolved = resolve(*parse_layout(layout), names_of(board), "GPU 0");
@@ -76,7 +77,8 @@ TEST_CASE("a name and its ID add up") {
 }
 
 TEST_CASE("what cannot fit an H200 is refused") {
-  for (const char* layout : {"3g.71gb:2,1g.18gb:1", "4g.71gb:2", "1g.18gb:8", "7g.141gb:1,1g.18gb:1", "4g.71gb:1,2g.35gb:2", "1g.35gb:4,1g.18gb:1", "1g.18gb+me:2", "9,9,9", "3g.71gb:3"}) {
+  for (const char* layout : {"3g.71gb:2,1g.18gb:1", "4g.71gb:2", "1g.18gb:8", "7g.141gb:1,1g.18gb:1",
+                             "4g.71gb:1,2g.35gb:2", "1g.35gb:4,1g.18gb:1", "1g.18gb+me:2", "9,9,9", "3g.71gb:3"}) {
     CAPTURE(layout);
     const auto placements = placed(layout, captured::h200_boards().at(0));
     REQUIRE_FALSE(placements);
@@ -86,7 +88,8 @@ TEST_CASE("what cannot fit an H200 is refused") {
 }
 
 TEST_CASE("what cannot fit an RTX PRO 6000 is refused") {
-  for (const char* layout : {"2g.48gb:2,1g.24gb:1", "1g.24gb:5", "4g.96gb:1,1g.24gb:1", "1g.24gb+me:1,1g.24gb+me.all:1"}) {
+  for (const char* layout :
+       {"2g.48gb:2,1g.24gb:1", "1g.24gb:5", "4g.96gb:1,1g.24gb:1", "1g.24gb+me:1,1g.24gb+me.all:1"}) {
     CAPTURE(layout);
     CHECK_FALSE(placed(layout, captured::rtx_pro_6000()));
   }
@@ -115,26 +118,33 @@ TEST_CASE("layouts that need a second try at a place are found") {
 TEST_CASE("placements never overlap and lie where the driver allows them, for every layout that fits") {
   const Board board = captured::h200_boards().at(0);
   unsigned fitting = 0;
-  for (unsigned a = 0; a < 2; ++a) for (unsigned b = 0; b < 2; ++b) for (unsigned c = 0; c < 3; ++c) for (unsigned d = 0; d < 4; ++d) for (unsigned e = 0; e < 5; ++e) for (unsigned f = 0; f < 8; ++f) {
-    std::vector<Resolved> wanted;
-    const std::pair<const char*, unsigned> counts[] = {{"7g.141gb", a}, {"4g.71gb", b}, {"3g.71gb", c}, {"2g.35gb", d}, {"1g.35gb", e}, {"1g.18gb", f}};
-    for (const auto& [name, count] : counts) {
-      for (const Profile& profile : board) {
-        if (profile.name == name && count > 0) wanted.push_back({{profile.name, profile.id}, count, false, name});
-      }
-    }
-    if (wanted.empty()) continue;
-    const auto placements = place(wanted, board, "GPU 0");
-    if (!placements) continue;
-    ++fitting;
-    std::vector<bool> taken(8, false);
-    for (const Placement& placement : *placements) {
-      for (unsigned unit = placement.start; unit < placement.start + placement.size; ++unit) {
-        REQUIRE_FALSE(taken.at(unit));
-        taken.at(unit) = true;
-      }
-    }
-  }
+  for (unsigned a = 0; a < 2; ++a)
+    for (unsigned b = 0; b < 2; ++b)
+      for (unsigned c = 0; c < 3; ++c)
+        for (unsigned d = 0; d < 4; ++d)
+          for (unsigned e = 0; e < 5; ++e)
+            for (unsigned f = 0; f < 8; ++f) {
+              std::vector<Resolved> wanted;
+              const std::pair<const char*, unsigned> counts[] = {{"7g.141gb", a}, {"4g.71gb", b}, {"3g.71gb", c},
+                                                                 {"2g.35gb", d},  {"1g.35gb", e}, {"1g.18gb", f}};
+              for (const auto& [name, count] : counts) {
+                for (const Profile& profile : board) {
+                  if (profile.name == name && count > 0)
+                    wanted.push_back({{profile.name, profile.id}, count, false, name});
+                }
+              }
+              if (wanted.empty()) continue;
+              const auto placements = place(wanted, board, "GPU 0");
+              if (!placements) continue;
+              ++fitting;
+              std::vector<bool> taken(8, false);
+              for (const Placement& placement : *placements) {
+                for (unsigned unit = placement.start; unit < placement.start + placement.size; ++unit) {
+                  REQUIRE_FALSE(taken.at(unit));
+                  taken.at(unit) = true;
+                }
+              }
+            }
   // 78 by the rule of the MIG guide (ranges apart, at most 7 slices, each profile's maximum), the empty one left out.
   CHECK(fitting == 77);
 }
@@ -143,8 +153,10 @@ TEST_CASE("comparison: GPU instances without compute instances, cut ones and wro
   using Verdict = Standing::Verdict;
   CHECK(compare(two_small, {}, {}, 0).verdict == Verdict::wrong);
   CHECK(compare(two_small, {first}, {in_first}, 0).verdict == Verdict::wrong);
-  CHECK(compare(two_small, {first, second, {0, "1g.18gb", 19, 9, 2, 1}}, {in_first, in_second}, 0).verdict == Verdict::wrong);
-  CHECK(compare(two_small, {first, {1, "1g.18gb", 19, 8, 1, 1}}, {in_first, in_second}, 0).verdict == Verdict::wrong);  // the other GPU's
+  CHECK(compare(two_small, {first, second, {0, "1g.18gb", 19, 9, 2, 1}}, {in_first, in_second}, 0).verdict ==
+        Verdict::wrong);
+  CHECK(compare(two_small, {first, {1, "1g.18gb", 19, 8, 1, 1}}, {in_first, in_second}, 0).verdict ==
+        Verdict::wrong);  // the other GPU's
   const Standing bare = compare(two_small, {second, first}, {}, 0);
   CHECK(bare.verdict == Verdict::ci_missing);
   CHECK(bare.without_ci == std::vector<unsigned>{7, 8});
@@ -163,8 +175,10 @@ TEST_CASE("already right is told from what is there alone") {
   CHECK(already_right(wanted, {{first, second}, {in_first, in_second}}));
   CHECK_FALSE(already_right(wanted, {{first, second}, {in_first}}));
   CHECK_FALSE(already_right(wanted, {}));
-  CHECK(already_right({{gpu_with(Mode::enabled, Mode::enabled), *parse_layout("19,19"), false}}, {{first, second}, {in_first, in_second}}));
-  CHECK_FALSE(already_right({{gpu_with(Mode::enabled, Mode::disabled), *parse_layout("1g.18gb:2"), false}}, {{first, second}, {in_first, in_second}}));
+  CHECK(already_right({{gpu_with(Mode::enabled, Mode::enabled), *parse_layout("19,19"), false}},
+                      {{first, second}, {in_first, in_second}}));
+  CHECK_FALSE(already_right({{gpu_with(Mode::enabled, Mode::disabled), *parse_layout("1g.18gb:2"), false}},
+                            {{first, second}, {in_first, in_second}}));
   CHECK_FALSE(already_right({{gpu_with(Mode::enabled, Mode::enabled), *parse_layout("none"), false}}, {}));
   CHECK(already_right({{gpu_with(Mode::disabled, Mode::disabled), *parse_layout("none"), false}}, {}));
   CHECK(already_right({{gpu_with(Mode::unsupported, Mode::unsupported), *parse_layout("none"), false}}, {}));
@@ -195,7 +209,8 @@ TEST_CASE("a layout that one GPU cannot have stops the whole plan, and so does a
   other.index = 1;
   other.bus_id = "00000000:37:00.0";
   Boards boards = captured::h200_boards();
-  const std::vector<Wanted> wanted{{gpu_with(Mode::disabled, Mode::disabled), *parse_layout("3g.71gb:2"), false}, {other, *parse_layout("3g.71gb:2"), false}};
+  const std::vector<Wanted> wanted{{gpu_with(Mode::disabled, Mode::disabled), *parse_layout("3g.71gb:2"), false},
+                                   {other, *parse_layout("3g.71gb:2"), false}};
   const auto without = plan(wanted, boards, {});
   REQUIRE_FALSE(without);
   CHECK(without.error().code == base::ExitCode::surroundings);

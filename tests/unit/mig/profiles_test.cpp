@@ -7,8 +7,8 @@
 using namespace mig;
 
 TEST_CASE("profile names: what is none") {
-  for (const char* name : {"", "g.5gb", "1g", "1g.", "1g.gb", "1g.5", "g", "0g.5gb", "1g.0gb", "1.5gb", "-1g.5gb", "1g.5gbx", "1g.5gb+", "1g.5gb+ me",
-                           "99999999999g.5gb", "1g.5gb;reboot", "9"}) {
+  for (const char* name : {"", "g.5gb", "1g", "1g.", "1g.gb", "1g.5", "g", "0g.5gb", "1g.0gb", "1.5gb", "-1g.5gb",
+                           "1g.5gbx", "1g.5gb+", "1g.5gb+ me", "99999999999g.5gb", "1g.5gb;reboot", "9"}) {
     CAPTURE(name);
     CHECK_FALSE(parse_shape(name));
   }

@@ -90,6 +90,8 @@ TEST_CASE("five boots of a GPU that stays pending bring one reboot") {
 }
 
 TEST_CASE("markers that we did not write are none") {
-  for (const char* text : {"", "{", "{}", "[]", "null", R"({"instance_id": 1, "boot_id": "b"})", R"({"instance_id": "", "boot_id": "b"})"}) CHECK_FALSE(parse_marker(text));
+  for (const char* text :
+       {"", "{", "{}", "[]", "null", R"({"instance_id": 1, "boot_id": "b"})", R"({"instance_id": "", "boot_id": "b"})"})
+    CHECK_FALSE(parse_marker(text));
   CHECK_FALSE(parse_marker(std::string(100, '\0')));
 }

@@ -17,7 +17,8 @@ TEST_CASE("a node's record: none, another node's among many, keys forged in a pe
 TEST_CASE("a node's record by its host name, with the reason to the end of the line") {
   const auto record = parse_node_record(
       "NodeName=n2 NodeHostName=x Gres=gpu:1\n"
-      "NodeName=gpu-1 Arch=x86_64 Gres=gpu:3g.71gb:2(S:0-1) NodeAddr=10.0.0.1 NodeHostName=ip-10-0-0-1 State=IDLE+DRAIN Reason=gres/gpu count reported lower than configured (0 < 2) [root@now]\n",
+      "NodeName=gpu-1 Arch=x86_64 Gres=gpu:3g.71gb:2(S:0-1) NodeAddr=10.0.0.1 NodeHostName=ip-10-0-0-1 "
+      "State=IDLE+DRAIN Reason=gres/gpu count reported lower than configured (0 < 2) [root@now]\n",
       "ip-10-0-0-1");
   REQUIRE(record);
   CHECK(record->name == "gpu-1");
@@ -29,7 +30,8 @@ TEST_CASE("slurmd -G: lines of other gres and none at all") {
   CHECK(parse_slurmd_gres("").empty());
   CHECK(parse_slurmd_gres("slurmd: error: no such option\nslurmd: Gres Name=craynetwork Count=4\n").empty());
   const auto entries = parse_slurmd_gres(
-      "slurmd: Gres Name=gpu Type=1g.18gb Count=1 Index=0 ID=7696487 File=/dev/nvidia0,/dev/nvidia-caps/nvidia-cap12 Links=(null) Flags=HAS_FILE,HAS_TYPE,ENV_NVML,MIG\n"
+      "slurmd: Gres Name=gpu Type=1g.18gb Count=1 Index=0 ID=7696487 File=/dev/nvidia0,/dev/nvidia-caps/nvidia-cap12 "
+      "Links=(null) Flags=HAS_FILE,HAS_TYPE,ENV_NVML,MIG\n"
       "Gres Name=gpu Type=1g.18gb Count=1 Index=1 ID=7696487\n"
       "slurmd: Gres Name=gpu Type=(null) Count=2\n");
   CHECK(gres_text(entries) == "gpu:1g.18gb:2,gpu:2");
@@ -44,15 +46,21 @@ TEST_CASE("slurmd.log: only what its newest start complains of counts") {
   CHECK(complaints("").empty());
   CHECK(complaints(old_start + new_start).empty());
   CHECK(complaints(old_start).size() == 1);
-  const auto found = complaints(old_start + "[2026-05-04T06:08:10.500] warning: The following autodetected GPUs are being ignored:\n" + new_start);
+  const auto found =
+      complaints(old_start + "[2026-05-04T06:08:10.500] warning: The following autodetected GPUs are being ignored:\n" +
+                 new_start);
   REQUIRE(found.size() == 1);
   CHECK(found.front().find("autodetected GPUs are being ignored") != std::string::npos);
 }
 
 TEST_CASE("slurmd.log: every word of a GPU that slurmd cannot use is known") {
-  for (const char* line : {"error: MIG mode is enabled, but no MIG devices were found", "error: nvmlDeviceGetName: Insufficient Size",
-                           "fatal: We were configured with nvml functionality, but that lib wasn't found on the system."}) {
+  for (const char* line :
+       {"error: MIG mode is enabled, but no MIG devices were found", "error: nvmlDeviceGetName: Insufficient Size",
+        "fatal: We were configured with nvml functionality, but that lib wasn't found on the system."}) {
     CAPTURE(line);
-    CHECK(complaints(std::string("[2026-05-04T06:08:10.600] slurmd version 25.11.2 started\n[2026-05-04T06:08:11.000] ") + line + "\n").size() == 1);
+    CHECK(
+        complaints(std::string("[2026-05-04T06:08:10.600] slurmd version 25.11.2 started\n[2026-05-04T06:08:11.000] ") +
+                   line + "\n")
+            .size() == 1);
   }
 }

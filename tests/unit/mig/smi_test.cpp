@@ -34,7 +34,8 @@ struct World {
     return *this;
   }
   long count(const std::string& part) const {
-    return std::count_if(processes.calls.begin(), processes.calls.end(), [&](const std::string& call) { return call.find(part) != std::string::npos; });
+    return std::count_if(processes.calls.begin(), processes.calls.end(),
+                         [&](const std::string& call) { return call.find(part) != std::string::npos; });
   }
 };
 
@@ -57,8 +58,11 @@ const std::string create = "nvidia-smi mig -i " + bus + " -cgi 9:4,19:0 -C";
 const std::string created =
     "Successfully created GPU instance ID  2 on GPU  0 using profile MIG 3g.71gb (ID  9)\n"
     "Successfully created compute instance ID  0 on GPU  0 GPU instance ID  2 using profile MIG 3g.71gb (ID  2)\n";
-const std::string lgi_both = "|   0  MIG 3g.71gb       9        2          4:4     |\n|   0  MIG 1g.18gb      19        7          0:1     |\n";
-const std::string l_both = "GPU 0: NVIDIA H200 (UUID: GPU-1)\n  MIG 3g.71gb     Device  0: (UUID: MIG-a)\n  MIG 1g.18gb     Device  1: (UUID: MIG-b)\n";
+const std::string lgi_both =
+    "|   0  MIG 3g.71gb       9        2          4:4     |\n|   0  MIG 1g.18gb      19        7          0:1     |\n";
+const std::string l_both =
+    "GPU 0: NVIDIA H200 (UUID: GPU-1)\n  MIG 3g.71gb     Device  0: (UUID: MIG-a)\n  MIG 1g.18gb     Device  1: (UUID: "
+    "MIG-b)\n";
 const host::Exit empty = exited(6, "No GPU instances found: Not Found\n");
 
 }  // namespace
@@ -66,8 +70,10 @@ const host::Exit empty = exited(6, "No GPU instances found: Not Found\n");
 // ------------------------------------------------------------------ waiting for the driver
 TEST_CASE("a driver that never answers ends with surroundings at the limit, having been loaded once") {
   World world;
-  world.answer(query, exited(9, "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver.")).answer("modprobe nvidia", exited(0));
-  const auto gpus = wait_for_gpus(world.smi, world.changes, {}, std::nullopt, host::Deadline(world.clock, 20s), world.clock);
+  world.answer(query, exited(9, "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver."))
+      .answer("modprobe nvidia", exited(0));
+  const auto gpus =
+      wait_for_gpus(world.smi, world.changes, {}, std::nullopt, host::Deadline(world.clock, 20s), world.clock);
   REQUIRE_FALSE(gpus);
   CHECK(gpus.error().code == base::ExitCode::surroundings);
   CHECK(world.count("modprobe") == 1);
@@ -76,8 +82,11 @@ TEST_CASE("a driver that never answers ends with surroundings at the limit, havi
 
 TEST_CASE("a kernel without the module ends at once") {
   World world;
-  world.answer(query, exited(9, "")).answer("modprobe nvidia", exited(1, "", "modprobe: FATAL: Module nvidia not found in directory /lib/modules/6.1.0\n"));
-  const auto gpus = wait_for_gpus(world.smi, world.changes, {}, std::nullopt, host::Deadline(world.clock, 120s), world.clock);
+  world.answer(query, exited(9, ""))
+      .answer("modprobe nvidia",
+              exited(1, "", "modprobe: FATAL: Module nvidia not found in directory /lib/modules/6.1.0\n"));
+  const auto gpus =
+      wait_for_gpus(world.smi, world.changes, {}, std::nullopt, host::Deadline(world.clock, 120s), world.clock);
   REQUIRE_FALSE(gpus);
   CHECK(gpus.error().code == base::ExitCode::surroundings);
   CHECK(gpus.error().what.find("not found in directory") != std::string::npos);
@@ -87,14 +96,16 @@ TEST_CASE("a kernel without the module ends at once") {
 TEST_CASE("calls that hang end with time out; one that cannot be killed ends the wait at once") {
   World world;
   world.answer(query, fakes::timed_out());
-  const auto gpus = wait_for_gpus(world.smi, world.changes, {}, std::nullopt, host::Deadline(world.clock, 120s), world.clock);
+  const auto gpus =
+      wait_for_gpus(world.smi, world.changes, {}, std::nullopt, host::Deadline(world.clock, 120s), world.clock);
   REQUIRE_FALSE(gpus);
   CHECK(gpus.error().code == base::ExitCode::time_out);
   World stuck;
   host::Exit unkillable = fakes::timed_out();
   unkillable.unkillable = true;
   stuck.answer(query, unkillable);
-  const auto none = wait_for_gpus(stuck.smi, stuck.changes, {}, std::nullopt, host::Deadline(stuck.clock, 120s), stuck.clock);
+  const auto none =
+      wait_for_gpus(stuck.smi, stuck.changes, {}, std::nullopt, host::Deadline(stuck.clock, 120s), stuck.clock);
   REQUIRE_FALSE(none);
   CHECK(none.error().cure.find("cannot be killed") != std::string::npos);
   CHECK(stuck.processes.calls.size() == 1);
@@ -103,7 +114,8 @@ TEST_CASE("calls that hang end with time out; one that cannot be killed ends the
 TEST_CASE("no permission and no MIG library words are not waited for") {
   World world;
   world.answer(query, exited(4, "Insufficient Permissions"));
-  const auto gpus = wait_for_gpus(world.smi, world.changes, {}, std::nullopt, host::Deadline(world.clock, 120s), world.clock);
+  const auto gpus =
+      wait_for_gpus(world.smi, world.changes, {}, std::nullopt, host::Deadline(world.clock, 120s), world.clock);
   REQUIRE_FALSE(gpus);
   CHECK(gpus.error().code == base::ExitCode::surroundings);
   CHECK(world.processes.calls.size() == 1);
@@ -112,25 +124,32 @@ TEST_CASE("no permission and no MIG library words are not waited for") {
 TEST_CASE("a GPU that the bus has and the driver has not is named") {
   World world;
   world.answer(query, exited(0, row("Disabled", "Disabled")));
-  const auto gpus = wait_for_gpus(world.smi, world.changes, {"0000:36:00.0", "0000:37:00.0"}, std::nullopt, host::Deadline(world.clock, 10s), world.clock);
+  const auto gpus = wait_for_gpus(world.smi, world.changes, {"0000:36:00.0", "0000:37:00.0"}, std::nullopt,
+                                  host::Deadline(world.clock, 10s), world.clock);
   REQUIRE_FALSE(gpus);
   CHECK(gpus.error().code == base::ExitCode::surroundings);
   CHECK(gpus.error().what.find("0000:37:00.0") != std::string::npos);
   CHECK(gpus.error().what.find("0000:36:00.0") == std::string::npos);
-  CHECK(wait_for_gpus(world.smi, world.changes, {"0000:36:00.0", "0000:37:00.0"}, 1, host::Deadline(world.clock, 10s), world.clock));
+  CHECK(wait_for_gpus(world.smi, world.changes, {"0000:36:00.0", "0000:37:00.0"}, 1, host::Deadline(world.clock, 10s),
+                      world.clock));
 }
 
 TEST_CASE("a driver that comes up late is waited for") {
   World world;
-  world.answer(query, exited(9, "")).answer(query, exited(12, "")).answer(query, exited(6, "No devices were found\n")).answer(query, exited(0, row("Disabled", "Disabled")))
+  world.answer(query, exited(9, ""))
+      .answer(query, exited(12, ""))
+      .answer(query, exited(6, "No devices were found\n"))
+      .answer(query, exited(0, row("Disabled", "Disabled")))
       .answer("modprobe nvidia", exited(0));
-  CHECK(wait_for_gpus(world.smi, world.changes, {"0000:36:00.0"}, std::nullopt, host::Deadline(world.clock, 120s), world.clock));
+  CHECK(wait_for_gpus(world.smi, world.changes, {"0000:36:00.0"}, std::nullopt, host::Deadline(world.clock, 120s),
+                      world.clock));
 }
 
 // ------------------------------------------------------------------ mode
 TEST_CASE("'All done.' is no verdict: a mode that did not take is asked for once more and then told as it is") {
   World world;
-  world.answer("nvidia-smi -i " + bus + " -mig 1", exited(0, "All done.\n")).answer(query, exited(0, row("Disabled", "Disabled")));
+  world.answer("nvidia-smi -i " + bus + " -mig 1", exited(0, "All done.\n"))
+      .answer(query, exited(0, row("Disabled", "Disabled")));
   const auto change = world.changes.set_mode({gpu()}, true);
   REQUIRE(change);
   CHECK_FALSE(change->gpus.front().on());
@@ -139,7 +158,8 @@ TEST_CASE("'All done.' is no verdict: a mode that did not take is asked for once
 
 TEST_CASE("a pending mode is told by the query, after one call") {
   World world;
-  world.answer("nvidia-smi -i " + bus + " -mig 1", exited(0, "Enabled MIG Mode for GPU 00000000:36:00.0\nAll done.\n")).answer(query, exited(0, row("Disabled", "Enabled")));
+  world.answer("nvidia-smi -i " + bus + " -mig 1", exited(0, "Enabled MIG Mode for GPU 00000000:36:00.0\nAll done.\n"))
+      .answer(query, exited(0, row("Disabled", "Enabled")));
   const auto change = world.changes.set_mode({gpu()}, true);
   REQUIRE(change);
   CHECK(change->gpus.front().pending == Mode::enabled);
@@ -149,7 +169,8 @@ TEST_CASE("a pending mode is told by the query, after one call") {
 
 TEST_CASE("a GPU that shows Enabled after a disable that reported success is not taken for off") {
   World world;
-  world.answer("nvidia-smi -i " + bus + " -mig 0", exited(0, "Disabled MIG Mode for GPU 00000000:36:00.0\nAll done.\n")).answer(query, exited(0, row("Enabled", "Enabled")));
+  world.answer("nvidia-smi -i " + bus + " -mig 0", exited(0, "Disabled MIG Mode for GPU 00000000:36:00.0\nAll done.\n"))
+      .answer(query, exited(0, row("Enabled", "Enabled")));
   const auto change = world.changes.set_mode({gpu()}, false);
   REQUIRE(change);
   CHECK_FALSE(change->gpus.front().off());
@@ -158,7 +179,8 @@ TEST_CASE("a GPU that shows Enabled after a disable that reported success is not
 
 TEST_CASE("a mode call that hangs ends the run after one query, with what the modes are") {
   World world;
-  world.answer("nvidia-smi -i " + bus + " -mig 1", fakes::timed_out()).answer(query, exited(0, row("Disabled", "Enabled")));
+  world.answer("nvidia-smi -i " + bus + " -mig 1", fakes::timed_out())
+      .answer(query, exited(0, row("Disabled", "Enabled")));
   const auto change = world.changes.set_mode({gpu()}, true);
   REQUIRE_FALSE(change);
   CHECK(change.error().code == base::ExitCode::time_out);
@@ -169,7 +191,8 @@ TEST_CASE("a mode call that hangs ends the run after one query, with what the mo
 
 TEST_CASE("a GPU that is refused or lost by the mode call is an error, not tried again") {
   World lost;
-  lost.answer("nvidia-smi -i " + bus + " -mig 1", exited(15, "GPU is lost")).answer(query, exited(0, row("Disabled", "Disabled")));
+  lost.answer("nvidia-smi -i " + bus + " -mig 1", exited(15, "GPU is lost"))
+      .answer(query, exited(0, row("Disabled", "Disabled")));
   const auto change = lost.changes.set_mode({gpu()}, true);
   REQUIRE_FALSE(change);
   CHECK(change.error().code == base::ExitCode::change);
@@ -184,9 +207,15 @@ TEST_CASE("a GPU that is refused or lost by the mode call is an error, not tried
 // ------------------------------------------------------------------ instances
 TEST_CASE("a creation that fails half-way is rolled back, and the GPU named as empty") {
   World world;
-  world.answer(create, exited(23, "Unable to create a GPU instance on GPU  0 using profile 19: Insufficient Resources\nFailed to create GPU instances: Insufficient Resources\n"))
-      .answer("nvidia-smi mig -i " + bus + " -dci", exited(0)).answer("nvidia-smi mig -i " + bus + " -dgi", exited(0)).answer("nvidia-smi mig -i " + bus + " -lgi", empty)
-      .answer("nvidia-smi mig -lgi", empty).answer("nvidia-smi -L", exited(0, "GPU 0: X (UUID: GPU-1)\n"));
+  world
+      .answer(create, exited(23,
+                             "Unable to create a GPU instance on GPU  0 using profile 19: Insufficient "
+                             "Resources\nFailed to create GPU instances: Insufficient Resources\n"))
+      .answer("nvidia-smi mig -i " + bus + " -dci", exited(0))
+      .answer("nvidia-smi mig -i " + bus + " -dgi", exited(0))
+      .answer("nvidia-smi mig -i " + bus + " -lgi", empty)
+      .answer("nvidia-smi mig -lgi", empty)
+      .answer("nvidia-smi -L", exited(0, "GPU 0: X (UUID: GPU-1)\n"));
   const auto built = world.changes.build({building()});
   REQUIRE(built);
   CHECK_FALSE(built->outcomes.front().done);
@@ -196,8 +225,11 @@ TEST_CASE("a creation that fails half-way is rolled back, and the GPU named as e
 
 TEST_CASE("a creation that says success and did nothing is found by reading back") {
   World world;
-  world.answer(create, exited(0, created)).answer("nvidia-smi mig -lgi", empty).answer("nvidia-smi -L", exited(0, "GPU 0: X (UUID: GPU-1)\n"))
-      .answer("nvidia-smi mig -i " + bus + " -dci", exited(6, "No compute instances found: Not Found\n")).answer("nvidia-smi mig -i " + bus + " -dgi", empty)
+  world.answer(create, exited(0, created))
+      .answer("nvidia-smi mig -lgi", empty)
+      .answer("nvidia-smi -L", exited(0, "GPU 0: X (UUID: GPU-1)\n"))
+      .answer("nvidia-smi mig -i " + bus + " -dci", exited(6, "No compute instances found: Not Found\n"))
+      .answer("nvidia-smi mig -i " + bus + " -dgi", empty)
       .answer("nvidia-smi mig -i " + bus + " -lgi", empty);
   const auto built = world.changes.build({building()});
   REQUIRE(built);
@@ -207,10 +239,14 @@ TEST_CASE("a creation that says success and did nothing is found by reading back
 
 TEST_CASE("a GPU instance that got no compute instance is found by reading back") {
   World world;
-  world.answer(create, exited(0, created)).answer("nvidia-smi mig -lgi", exited(0, lgi_both))
+  world.answer(create, exited(0, created))
+      .answer("nvidia-smi mig -lgi", exited(0, lgi_both))
       .answer("nvidia-smi -L", exited(0, "GPU 0: X (UUID: GPU-1)\n  MIG 3g.71gb     Device  0: (UUID: MIG-a)\n"))
-      .answer("nvidia-smi mig -lci", exited(0, "|   0      2       MIG 3g.71gb           2         0          0:3     |\n"))
-      .answer("nvidia-smi mig -i " + bus + " -dci", exited(0)).answer("nvidia-smi mig -i " + bus + " -dgi", exited(0)).answer("nvidia-smi mig -i " + bus + " -lgi", empty);
+      .answer("nvidia-smi mig -lci",
+              exited(0, "|   0      2       MIG 3g.71gb           2         0          0:3     |\n"))
+      .answer("nvidia-smi mig -i " + bus + " -dci", exited(0))
+      .answer("nvidia-smi mig -i " + bus + " -dgi", exited(0))
+      .answer("nvidia-smi mig -i " + bus + " -lgi", empty);
   const auto built = world.changes.build({building()});
   REQUIRE(built);
   CHECK_FALSE(built->outcomes.front().done);
@@ -219,7 +255,9 @@ TEST_CASE("a GPU instance that got no compute instance is found by reading back"
 
 TEST_CASE("a good creation costs one call and two reads") {
   World world;
-  world.answer(create, exited(0, created)).answer("nvidia-smi mig -lgi", exited(0, lgi_both)).answer("nvidia-smi -L", exited(0, l_both));
+  world.answer(create, exited(0, created))
+      .answer("nvidia-smi mig -lgi", exited(0, lgi_both))
+      .answer("nvidia-smi -L", exited(0, l_both));
   const auto built = world.changes.build({building()});
   REQUIRE(built);
   CHECK(built->outcomes.front().done);
@@ -229,8 +267,13 @@ TEST_CASE("a good creation costs one call and two reads") {
 
 TEST_CASE("instances in use are tried three times and then left as they are") {
   World world;
-  world.answer("nvidia-smi mig -i " + bus + " -dci", exited(19, "Unable to destroy compute instance ID  0 from GPU  0 GPU instance ID  2: In use by another client\n"))
-      .answer("nvidia-smi mig -lgi", exited(0, lgi_both)).answer("nvidia-smi -L", exited(0, l_both));
+  world
+      .answer(
+          "nvidia-smi mig -i " + bus + " -dci",
+          exited(19,
+                 "Unable to destroy compute instance ID  0 from GPU  0 GPU instance ID  2: In use by another client\n"))
+      .answer("nvidia-smi mig -lgi", exited(0, lgi_both))
+      .answer("nvidia-smi -L", exited(0, l_both));
   GpuPlan plan = building();
   plan.clear = true;
   const auto built = world.changes.build({plan});
@@ -259,7 +302,9 @@ TEST_CASE("only the missing compute instances are made where the GPU instances a
   GpuPlan plan = building();
   plan.build = false;
   plan.without_ci = {2, 7};
-  world.answer("nvidia-smi mig -i " + bus + " -gi 2,7 -cci", exited(0)).answer("nvidia-smi mig -lgi", exited(0, lgi_both)).answer("nvidia-smi -L", exited(0, l_both));
+  world.answer("nvidia-smi mig -i " + bus + " -gi 2,7 -cci", exited(0))
+      .answer("nvidia-smi mig -lgi", exited(0, lgi_both))
+      .answer("nvidia-smi -L", exited(0, l_both));
   const auto built = world.changes.build({plan});
   REQUIRE(built);
   CHECK(built->outcomes.front().done);
@@ -278,7 +323,8 @@ TEST_CASE("listings: none, no permission and nonsense are three things") {
   CHECK(world.smi.seen()->gpu_instances.empty());
   CHECK(world.processes.calls.size() == 1);  // -lci is not asked where there is no GPU instance
   World denied;
-  denied.answer("nvidia-smi mig -lgi", exited(0, lgi_both)).answer("nvidia-smi mig -lci", exited(0, "Failed to display compute instances: Insufficient Permissions\n"));
+  denied.answer("nvidia-smi mig -lgi", exited(0, lgi_both))
+      .answer("nvidia-smi mig -lci", exited(0, "Failed to display compute instances: Insufficient Permissions\n"));
   const auto seen = denied.smi.seen();
   REQUIRE_FALSE(seen);
   CHECK(seen.error().code == base::ExitCode::surroundings);

@@ -27,7 +27,8 @@ Status good() {
 
 TEST_CASE("the gate is shut without a file, for a damaged one, for another boot, a killed run and a failed one") {
   CHECK_FALSE(gate(std::nullopt, "boot-1").open);
-  for (const char* damage : {"", "{", "null", "[]", "{}", "17", "{\"command\": \"mig-setup\"}", "{\"command\": \"mig-setup\", \"exit_code\": \"0\"}"}) {
+  for (const char* damage : {"", "{", "null", "[]", "{}", "17", "{\"command\": \"mig-setup\"}",
+                             "{\"command\": \"mig-setup\", \"exit_code\": \"0\"}"}) {
     CAPTURE(damage);
     CHECK_FALSE(gate(damage, "boot-1").open);
   }
@@ -83,4 +84,6 @@ TEST_CASE("the rules of the last run come back by bus id") {
   CHECK_FALSE(rules_of(Status{}));
 }
 
-TEST_CASE("times are UTC") { CHECK(utc(std::chrono::system_clock::time_point(std::chrono::seconds(1'777'874'890))) == "2026-05-04T06:08:10Z"); }
+TEST_CASE("times are UTC") {
+  CHECK(utc(std::chrono::system_clock::time_point(std::chrono::seconds(1'777'874'890))) == "2026-05-04T06:08:10Z");
+}
