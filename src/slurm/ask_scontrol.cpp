@@ -69,7 +69,7 @@ base::Result<std::vector<NodeAddress>> node_addresses(host::Processes& processes
       if (!clock.sleep(deadline.limit(site::scontrol_pauses[attempt - 1]))) return told_to_stop("scontrol show node");
     }
     if (deadline.over()) {
-      if (last.empty()) return no_time("scontrol show node");
+      if (last.empty()) last = "no time was left for scontrol show node";
       break;
     }
     show.limit = deadline.limit(site::scontrol_limit);

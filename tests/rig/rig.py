@@ -107,6 +107,7 @@ class Node:
         self.cluster = cluster
         self.name = name
         self.address = address
+        self.hardware = "02:00:" + ":".join(f"{int(part):02x}" for part in address.split("."))
         self.folder = cluster.work / name
         self.upper = self.folder / "upper"
         self.pid = None
@@ -166,7 +167,10 @@ class Node:
         """Connects the node to the switch."""
         port = f"p{self.address.rsplit('.', 1)[1]}"
         self.cluster.switch_ip(f"link add {port} type veth peer name eth0 netns {self.pid}", f"link set {port} master br0 up")
-        self.ip("link set lo up", f"addr add {self.address}/24 dev eth0", "link set eth0 up")
+        # Hardware addresses are told, not asked for: the kernel's table of asked ones (1,024 entries) is one for all network
+        # namespaces of the machine, and when another test fills it, hosts here would not be found (seen).
+        self.ip("link set lo up", f"link set eth0 address {self.hardware}", f"addr add {self.address}/24 dev eth0", "link set eth0 up",
+                *(f"neigh replace {m.address} lladdr {m.hardware} nud permanent dev eth0" for m in self.cluster.machines() if m is not self))
 
     def start_munge(self):
         munge = (self.cluster.root / "var/lib/munge").stat()
