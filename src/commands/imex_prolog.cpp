@@ -36,9 +36,19 @@ struct Progress {
   slurm::Job job;
   std::vector<std::string> block_nodes;  // once they are known
   std::unique_ptr<systemd::Units> units;
-  imex::DaemonConfig daemon_config;
+  std::optional<imex::DaemonConfig> daemon_config;  // once it is read
+  std::optional<host::Deadline> whole;   // of the run, cleaning up included
   bool stopped = false;                  // the daemon was stopped: the old domain is over
 };
+
+constexpr site::milliseconds least_cleanup = 1s;  // also where no time is left: KILL and an empty list need no more
+
+// The list that an ending empties, also of a run that failed before it had read where it is.
+std::string nodes_config_of(const Context& context, const Progress& progress) {
+  if (progress.daemon_config) return progress.daemon_config->nodes_config;
+  const auto config = imex::read_daemon_config(context.host.files, std::string(site::imex_config));
+  return config ? config->nodes_config : std::string(site::imex_nodes_config);
+}
 
 int end_skipped(Context& context, const GateAnswer& answer) {
   host::Log& log = context.run.log();
@@ -63,8 +73,9 @@ int end_skipped(Context& context, const GateAnswer& answer) {
 // next job or the next boot.
 void leave_no_domain(Context& context, Progress& progress, const ImexPrologOptions& options) {
   host::Log& log = context.run.log();
-  const host::Deadline cleanup(context.host.clock, site::cleanup_reserve);
-  const auto ended = end_domain(context, *progress.units, options.gate.unit, progress.daemon_config.nodes_config,
+  const site::milliseconds left = progress.whole ? progress.whole->limit(site::cleanup_reserve) : site::cleanup_reserve;
+  const host::Deadline cleanup(context.host.clock, std::max(left, least_cleanup));
+  const auto ended = end_domain(context, *progress.units, options.gate.unit, nodes_config_of(context, progress),
                                 imex::render_empty_nodes_config(), cleanup, options.stop_timeout);
   if (!ended || !ended->emptied) {
     log.error("cleaning up: " + flow::one_line(ended ? ended->emptied.error() : ended.error()));
@@ -219,6 +230,7 @@ int imex_prolog(Context& context, const ImexPrologOptions& options, const std::o
   const TimeLimit time = prolog_time(options.deadline, conf);
   const host::Deadline whole(host.clock, time.limit);
   const host::Deadline deadline = whole.less(std::min(site::cleanup_reserve, time.limit / 3));
+  progress.whole = whole;
 
   if (is_by_hand(host.environment) && !options.force && !context.dry_run()) {
     const auto alone = run.step("by hand", [&] { return check_by_hand(context, conf); });

@@ -82,6 +82,7 @@ inline constexpr milliseconds exclusive_look = 5s;
 inline constexpr milliseconds stop_limit = 15s;
 inline constexpr milliseconds gone_limit = 5s;
 inline constexpr milliseconds start_limit = 60s;
+inline constexpr milliseconds cancel_limit = 5s;         // the stop that cancels a hanging start; then KILL
 inline constexpr milliseconds ready_limit = 30s;
 inline constexpr milliseconds domain_limit = 60s;
 inline constexpr milliseconds settle = 3s;

@@ -203,8 +203,9 @@ base::Result<Started> SystemctlUnits::start_and_confirm(const std::string& unit,
   const host::milliseconds allowed = deadline.limit(limit);
   const host::Exit exit = run({"start", unit}, allowed);
   if (exit.ending == Ending::timed_out || exit.ending == Ending::interrupted) {
-    // The start job is still in systemd's queue and would start the daemon some day: stop cancels it.
-    const host::Exit stop = run({"stop", unit}, site::stop_limit);
+    // The start job is still in systemd's queue and would start the daemon some day: stop cancels it. This comes out of
+    // the time that is kept back for cleaning up, so it is short: a daemon that has not started has nobody to part from.
+    const host::Exit stop = run({"stop", unit}, site::cancel_limit);
     const auto now = state(unit);
     std::string after = now ? describe(*now) : now.error().what;
     if (!stop.succeeded() && now && !now->gone()) {
