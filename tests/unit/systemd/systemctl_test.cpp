@@ -330,6 +330,7 @@ TEST_CASE("a start that runs out of time is cancelled by a stop, so that it does
   CHECK(started.error().code == base::ExitCode::time_out);
   CHECK(started.error().what.find("unit nvidia-imex did not start within 60 s (start cancelled; now ActiveState=inactive") == 0);
   CHECK(world.processes.calls == Calls{reset, start, stop, show});
+  CHECK(world.processes.limits[2] == 5s);  // out of the time that is kept back for cleaning up
 }
 
 TEST_CASE("a cancelled start whose stop hangs too is killed through systemd") {
