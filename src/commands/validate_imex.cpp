@@ -104,18 +104,30 @@ void check_fabric(Context& context, Findings& findings) {
   }
 }
 
+// Channels beside channel0 are neither made nor judged, but a job that uses one must be able to see that it is there.
+std::string other_channels(const host::Files& files, const std::string& before) {
+  std::vector<std::string> others;
+  const auto names = files.list(std::string(site::channel_dir));
+  for (std::size_t i = 0; names && i < names->size(); ++i) {
+    const std::string& name = (*names)[i];
+    if (name != "channel0" && name.starts_with("channel")) others.push_back(base::printable(name, 20));
+  }
+  return others.empty() ? "" : before + base::join(others, ", ");
+}
+
 void check_channel(Context& context, Findings& findings, const std::optional<slurm::Conf>& conf) {
+  const host::Files& files = context.host.files;
   if (conf && slurm::switch_makes_channels(*conf)) {
-    findings.skip(subject, "channel", "SwitchType is switch/nvidia_imex: Slurm makes a channel for each step");
+    findings.skip(subject, "channel", "SwitchType is switch/nvidia_imex: Slurm makes a channel for each step" + other_channels(files, "; there now: "));
     return;
   }
-  const auto fault = imex::find_channel_fault(context.host.files);
+  const auto fault = imex::find_channel_fault(files);
   if (!fault) {
     findings.fail(subject, "channel", fault.error().what, fault.error().cure);
   } else if (!fault->empty()) {
     findings.fail(subject, "channel", std::string(site::channel0) + ": " + *fault, "the next exclusive job's prolog repairs it; by hand: gpu-prolog imex-prolog");
   } else {
-    findings.ok(subject, "channel", std::string(site::channel0) + " is right");
+    findings.ok(subject, "channel", std::string(site::channel0) + " is right" + other_channels(files, "; beside it: "));
   }
 }
 

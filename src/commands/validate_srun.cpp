@@ -159,6 +159,11 @@ base::Status validate_imex_by_srun(Context& context, flow::Findings& findings) {
   for (const std::string& fault : merged.list_faults) {
     findings.fail(subject, "node lists", fault, "lists must be the same, in one order, on every node of a domain: see that the prolog ran on both, then restart the job");
   }
+  // A Slurm that did not run the prolog, or a prolog that skipped, leaves every node alone in the same healthy way.
+  if (!reports.empty() && merged.domains.empty()) {
+    findings.warn(subject, "node lists", "no node of job " + job + " holds a node list: no prolog has made a domain for it",
+                  "an exclusive job's prolog tells in /var/log/nvidia-imex-prolog.log why it made none; nothing there: Slurm has not run it (gpu-prolog validate cluster)");
+  }
   for (const imex::MergedDomain& domain : merged.domains) {
     findings.ok(subject, "node lists", "list " + domain.list + " (" + std::to_string(domain.view.nodes.size()) + " nodes) is held by " + slurm::fold_hostlist(domain.holders));
     add_domain_findings(domain.view, domain.names, findings);

@@ -124,6 +124,13 @@ def test_channels_that_slurm_makes_are_not_judged(healthy):
     assert_finds(healthy, "channel", "skipped", "SwitchType is switch/nvidia_imex: Slurm makes a channel for each step")
 
 
+def test_channels_beside_the_first_are_named(healthy):
+    healthy.sh(f"mknod -m 666 {CHANNEL_DIR}/channel7 c 235 7; mknod -m 666 {CHANNEL_DIR}/channel12 c 235 12")
+    assert_finds(healthy, "channel", "ok", f"{CHANNEL} is right; beside it: channel12, channel7")
+    healthy.set_slurm_conf(SwitchType="switch/nvidia_imex")
+    assert_finds(healthy, "channel", "skipped", "SwitchType is switch/nvidia_imex: Slurm makes a channel for each step; there now: channel12, channel7")
+
+
 # -- unit, node list, ports
 
 def test_a_unit_that_is_not_enabled_is_a_finding(healthy):
@@ -207,3 +214,25 @@ def test_peers_of_another_version_are_told(healthy):
     text["nodes"]["1"]["version"] = "570.86.15"
     scripted(healthy, json.dumps(text))
     assert_finds(healthy, "one version", "fail", "nodes run different IMEX versions: 570.86.15 on 1; 580.95.05 on 0", "install one nvidia-imex version on every node")
+
+
+# -- from inside a job
+
+def by_srun(node, code):
+    """The job's one node, asked by a make-believe srun that runs the command here and labels its lines."""
+    node.write("/opt/slurm/bin/srun", "#!/bin/sh\nfor word; do case $word in -*) shift;; *) break;; esac; done\n\"$@\" | sed 's/^/0: /'\n", 0o755)
+    run = node.run("validate", "imex", "--srun", "--json")
+    assert run.code == code, run
+    return [(one["check"], one["result"], one["found"]) for one in json.loads(run.out)["checks"]]
+
+
+def test_a_job_whose_prolog_made_no_domain_anywhere_is_told_so(make_node):
+    node = make_node(names=["ultra-1"], old_list=b"# nothing\n")
+    driver(node)
+    node.sh(f"mkdir -m 755 {CHANNEL_DIR}; mknod -m 666 {CHANNEL} c 235 0")
+    told = by_srun(node, 0)
+    assert ("node lists", "warn", "no node of job 4711 holds a node list: no prolog has made a domain for it") in told, told
+    assert_done(node, node.prolog())
+    told = by_srun(node, 0)
+    assert [one for one in told if one[1] == "warn"] == [], told
+    assert any(check == "node lists" and found.endswith("(1 nodes) is held by ultra-1") for check, _, found in told), told
