@@ -203,6 +203,11 @@ class Node {
     environment.emplace("SLURM_SCRIPT_CONTEXT", "prolog_slurmd");
     return run([&](commands::Context& context) { return commands::imex_prolog(context, options, config_error); });
   }
+  // As a person at the node would: no context of slurmd's.
+  int prolog_by_hand(const commands::ImexPrologOptions& options) {
+    environment.erase("SLURM_SCRIPT_CONTEXT");
+    return run([&](commands::Context& context) { return commands::imex_prolog(context, options, std::nullopt); });
+  }
   int epilog(const commands::ImexEpilogOptions& options = {}, const std::optional<base::Error>& config_error = std::nullopt) {
     environment["SLURM_SCRIPT_CONTEXT"] = "epilog_slurmd";
     return run([&](commands::Context& context) { return commands::imex_epilog(context, options, config_error); });
