@@ -174,7 +174,12 @@ Status DryFiles::make_char_device(const std::string& path, unsigned device_major
   if (auto folder = check_folder_of(path, what); !folder) return folder;
   const auto now = now_at(path);
   if (!now) return now.error();
-  if (now->there && now->status.kind == FileStatus::Kind::directory) return os_failure(ExitCode::change, what, EISDIR);
+  if (now->there && now->status.kind == FileStatus::Kind::directory) {
+    const auto inside = list(path);
+    if (!inside || !inside->empty()) {
+      return os_failure(ExitCode::change, what + ": a folder is in its place and cannot be removed", ENOTEMPTY);
+    }
+  }
   plan_.add("would make the device " + path + " (character device " + numbers + ", " + octal(mode) + ")");
   Intended made;
   made.there = true;

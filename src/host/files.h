@@ -56,7 +56,8 @@ class Files {
   // A folder with exactly this mode; an existing one gets the mode. Parents must exist.
   virtual base::Status make_directory(const std::string& path, mode_t mode) = 0;
   // A character device with exactly this mode whatever the umask; replaces anything but a folder in one
-  // rename, so that the name never dangles.
+  // rename, so that the name never dangles. An empty folder (container runtimes make one in place of a device that they
+  // are told to mount and that is not there) is removed first; one that holds something is an error.
   virtual base::Status make_char_device(const std::string& path, unsigned device_major,
                                         unsigned device_minor, mode_t mode) = 0;
   virtual base::Status set_permissions(const std::string& path, mode_t mode) = 0;

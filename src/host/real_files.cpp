@@ -516,9 +516,14 @@ Status RealFiles::make_char_device(const std::string& path, unsigned device_majo
   TemporaryName cleaner(folder, temporary);
   // Without AT_SYMLINK_NOFOLLOW, which needs fchmodat2 (Linux 6.6) or /proc: the name is ours and new.
   if (fchmodat(folder, temporary.c_str(), mode, 0) != 0) return os_failure(ExitCode::change, what, errno);
-  if (renameat(folder, temporary.c_str(), folder, place->name.c_str()) != 0) {
-    return os_failure(ExitCode::change, what, errno);
+  int renamed = renameat(folder, temporary.c_str(), folder, place->name.c_str());
+  if (renamed != 0 && errno == EISDIR) {
+    if (unlinkat(folder, place->name.c_str(), AT_REMOVEDIR) != 0) {
+      return os_failure(ExitCode::change, what + ": a folder is in its place and cannot be removed", errno);
+    }
+    renamed = renameat(folder, temporary.c_str(), folder, place->name.c_str());
   }
+  if (renamed != 0) return os_failure(ExitCode::change, what, errno);
   cleaner.keep();
   struct stat found {};
   if (fstatat(folder, place->name.c_str(), &found, AT_SYMLINK_NOFOLLOW) != 0) {

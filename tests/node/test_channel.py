@@ -40,6 +40,7 @@ WRONG = {
     "dangling link": f"ln -s /etc/not-there {CHANNEL}",
     "link to a null device": f"ln -s /dev/null {CHANNEL}",
     "pipe": f"mkfifo {CHANNEL}",
+    "empty folder, as container runtimes leave it": f"mkdir {CHANNEL}",
     "wrong mode of the folder": f"chmod 700 {CHANNEL_DIR}",
 }
 
@@ -60,6 +61,12 @@ def test_a_wrong_channel_is_repaired(node, what):
         assert stat.S_IMODE(info.st_mode) == 0o600 and node.read("/etc/secret") == "secret\n"
     assert not node.exists("/etc/not-there")
     assert stat.S_IMODE(node.lstat("/dev/null").st_mode) == 0o666
+
+
+def test_a_folder_that_holds_something_is_not_removed_for_the_channel(node):
+    node.write(f"{CHANNEL}/precious", "precious\n")
+    assert_failed(node, node.prolog(), 5, CHANNEL, "folder", "not empty")
+    assert node.read(f"{CHANNEL}/precious") == "precious\n" and os.listdir(node.path(CHANNEL_DIR)) == ["channel0"]
 
 
 @pytest.mark.parametrize("umask", ["077", "027", "000"])

@@ -485,9 +485,14 @@ TEST_CASE("a device is made with its numbers and mode, whatever the umask and wh
   CHECK(files.make_char_device(path, 235, 0, 0666));
   CHECK(names_in(folder.path()) == std::set<std::string>{"channel0", "target"});
   unlink(path.c_str());
-  std::filesystem::create_directory(path);
-  CHECK(files.make_char_device(path, 235, 0, 0666).error().os_error == EISDIR);
+  std::filesystem::create_directory(path);  // as a container runtime does where the device was missing
+  CHECK(files.make_char_device(path, 235, 0, 0666));
+  CHECK(is_right(235));
+  unlink(path.c_str());
+  std::filesystem::create_directories(path + "/precious");
+  CHECK(files.make_char_device(path, 235, 0, 0666).error().os_error == ENOTEMPTY);
   CHECK(names_in(folder.path()) == std::set<std::string>{"channel0", "target"});
+  CHECK(names_in(path) == std::set<std::string>{"precious"});
 }
 
 TEST_CASE("permissions are set on the thing itself and never through a link") {
