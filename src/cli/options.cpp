@@ -60,7 +60,7 @@ void add_auto_duration(CLI::App& app, const std::string& name, std::optional<Dur
              return;
            }
            const auto duration = base::parse_duration(text);
-           if (!duration) throw CLI::ValidationError(name, duration.error().what + "; or auto");
+           if (!duration) throw CLI::ValidationError(name, duration.error().what + "; " + duration.error().cure + ", or auto");
            into = *duration;
          },
          help)

@@ -54,7 +54,9 @@ base::Status check_config_owner(const host::FileStatus& status, const std::strin
   const auto refuse_for = [&](const std::string& why) {
     return Error{ExitCode::usage, "config file " + path + " " + why, "chown root:root " + path + " && chmod 644 " + path};
   };
-  if (status.kind != host::FileStatus::Kind::regular) return refuse_for("is no regular file");
+  if (status.kind != host::FileStatus::Kind::regular) {
+    return Error{ExitCode::usage, "config file " + path + " is no regular file", "put the file itself in its place (links are not followed)"};
+  }
   const bool own = !processes.is_root() && status.uid == host::effective_user();
   if (status.uid != 0 && !own) return refuse_for("does not belong to root");
   if ((status.permissions & 022U) != 0) return refuse_for("can be written by group or others");
@@ -74,7 +76,7 @@ base::Result<Options> with_config(const Words& words, const Options& from_words,
   }
   if (auto owned = check_config_owner(**status, path, processes); !owned) return owned.error();
   const auto text = files.read(path, largest_config);
-  if (!text) return Error{ExitCode::usage, text.error().what, "make the config file readable"};
+  if (!text) return Error{ExitCode::usage, text.error().what, "it must be a readable text of at most 1 MiB"};
   return parse_words_with_config(words, path, *text);
 }
 

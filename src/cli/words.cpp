@@ -82,7 +82,7 @@ base::Result<CommandWord> from_surroundings(const std::string& argv0, const std:
   if (context) {
     if (*context == "prolog_slurmd") return CommandWord::imex_prolog;
     if (*context == "epilog_slurmd") return CommandWord::imex_epilog;
-    return Error{ExitCode::usage, "nothing to do in the context " + base::printable(*context, 80) + " (SLURM_SCRIPT_CONTEXT)",
+    return Error{ExitCode::usage, "nothing to do in the context '" + base::printable(*context, 80) + "' (SLURM_SCRIPT_CONTEXT)",
                  "set gpu-prolog as Prolog= or Epilog= of slurm.conf, not as a task's or slurmctld's"};
   }
   const std::string name = argv0.substr(argv0.rfind('/') + 1);
