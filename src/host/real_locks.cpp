@@ -53,7 +53,9 @@ base::Result<Descriptor> open_folder(const std::string& folder, const std::strin
   Descriptor opened(open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
   struct stat found {};
   if (!opened || fstat(opened.get(), &found) != 0) {
-    return os_failure(ExitCode::surroundings, what + ": cannot open " + folder, errno);
+    base::Error error = os_failure(ExitCode::surroundings, what + ": cannot open " + folder, errno);
+    if (error.os_error == ENOTDIR || error.os_error == ELOOP) error.cure = "remove " + folder + ": it must be a folder, or not be there";
+    return error;
   }
   if (!is_ours(found)) return not_ours(what, folder);
   return opened;
@@ -61,14 +63,20 @@ base::Result<Descriptor> open_folder(const std::string& folder, const std::strin
 
 base::Result<Descriptor> open_lock_file(int folder, const std::string& name, const std::string& path,
                                         const std::string& what) {
+  // Whoever may open a file, be it for reading only, may hold flock()'s lock on it: nobody but us may.
   Descriptor file(
-      openat(folder, name.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0644));
+      openat(folder, name.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0600));
   struct stat found {};
-  if (!file || fstat(file.get(), &found) != 0) return os_failure(ExitCode::surroundings, what, errno);
+  if (!file || fstat(file.get(), &found) != 0) {
+    base::Error error = os_failure(ExitCode::surroundings, what, errno);
+    if (error.os_error == EISDIR || error.os_error == ELOOP || error.os_error == ENXIO) error.cure = "remove " + path + ": it must be a regular file, or not be there";
+    return error;
+  }
   if (!S_ISREG(found.st_mode)) {
     return base::Error{ExitCode::surroundings, what + ": it is not a regular file", "remove " + path};
   }
   if (!is_ours(found)) return not_ours(what, path);
+  if ((found.st_mode & 077U) != 0 && fchmod(file.get(), 0600) != 0) return os_failure(ExitCode::surroundings, what, errno);
   return file;
 }
 

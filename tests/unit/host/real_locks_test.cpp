@@ -66,6 +66,9 @@ TEST_CASE("a lock is taken, held against others, named by its holder, and free a
     REQUIRE(stat((folder / "gpu-prolog").c_str(), &found) == 0);
     CHECK((found.st_mode & 07777U) == 0755);
     CHECK(tests::content_of(path) == "imex-prolog job 7 pid 42\n");
+    // Whoever may read the file could hold its lock and so keep every prolog waiting.
+    REQUIRE(stat(path.c_str(), &found) == 0);
+    CHECK((found.st_mode & 0777U) == 0600);
     // flock is per open file: a second one in this very process is refused too.
     const auto second = locks.acquire(path, "second", 30ms);
     REQUIRE_FALSE(second);
@@ -165,6 +168,17 @@ TEST_CASE("a lock file or folder that is a link, special or another's is refused
   CHECK_FALSE(locks.acquire(folder / "shared/l", "me", 0ms));
   CHECK(locks.acquire(folder / "no/folder/l", "me", 0ms).error().os_error == ENOENT);
   CHECK(tests::names_in(folder / "shared").empty());
+}
+
+TEST_CASE("a lock file that others may read is taken away from them") {
+  const TemporaryFolder folder;
+  RealClock clock;
+  std::filesystem::create_directory(folder / "run");
+  folder.file("run/l", "", 0644);  // as an earlier version made it
+  REQUIRE(RealLocks(clock, Root()).acquire(folder / "run/l", "me", 0ms));
+  struct stat found {};
+  REQUIRE(stat((folder / "run/l").c_str(), &found) == 0);
+  CHECK((found.st_mode & 0777U) == 0600);
 }
 
 TEST_CASE("a lock file that was removed while it was held does not let two in by one name") {

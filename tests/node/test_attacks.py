@@ -1,0 +1,37 @@
+"""What others may have left, taken or written at the paths, variables and limits that the program meets."""
+
+import stat
+
+import pytest
+
+from expect import assert_done, assert_failed, assert_untouched
+
+RUN = "/run/gpu-prolog"
+LOCK = RUN + "/imex.lock"
+
+
+def test_a_user_cannot_take_the_lock_and_keep_every_prolog_waiting(node):
+    assert_done(node, node.prolog())
+    assert stat.S_IMODE(node.lstat(LOCK).st_mode) == 0o600
+    tried = node.sh(f"setpriv --reuid=65534 --regid=65534 --clear-groups flock --nonblock {LOCK} true", check=False)
+    assert tried.returncode != 0 and "permission denied" in tried.stderr.lower(), tried
+
+
+TRAPS = ["mkfifo {0}", "ln -s /nowhere {0}", "ln -s {0} {0}", "mknod {0} c 1 3"]
+
+
+@pytest.mark.parametrize("path, trap", [(RUN, trap) for trap in [*TRAPS, "echo x > {0}"]] + [(LOCK, trap) for trap in [*TRAPS, "mkdir {0}"]])
+def test_what_stands_in_the_place_of_the_lock_is_named_with_a_cure(node, path, trap):
+    node.sh((f"mkdir -p {RUN}; " if path == LOCK else "") + trap.format(path))
+    assert_failed(node, node.prolog(), 3, f"remove {path}")
+    assert_untouched(node)
+
+
+@pytest.mark.parametrize("trap", ["ln -s gpu-prolog.d {0}", "mkdir {0}", "mkfifo {0}"])
+def test_a_config_file_that_is_no_file_is_not_cured_by_chown(node, trap):
+    node.remove("/etc/gpu-prolog.toml")
+    node.sh(trap.format("/etc/gpu-prolog.toml"))
+    run = node.prolog()
+    assert_failed(node, run, 2, "/etc/gpu-prolog.toml is no regular file", "in its place")
+    assert "chown" not in run.err
+    assert_untouched(node)
