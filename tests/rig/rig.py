@@ -27,6 +27,7 @@ import imds
 HERE = Path(__file__).resolve().parent
 PROJECT = HERE.parent.parent
 FAKES = HERE / "fakes"
+FOLDER = "gpu-prolog-rig-"
 PR_SET_PDEATHSIG = 1
 NODE_LIST = "/etc/nvidia-imex/nodes_config.cfg"
 libc = ctypes.CDLL(None, use_errno=True)
@@ -63,6 +64,14 @@ def until(what, condition, limit=30.0, every=0.1):
         if time.monotonic() > end:
             raise RigError(f"waited {limit:g} s for {what() if callable(what) else what}; last answer {value!r}")
         time.sleep(every)
+
+
+def drop_left_overs():
+    """Folders of runs that were killed: their nodes died with them, but nobody was left to remove the files."""
+    for folder in Path(tempfile.gettempdir()).glob(FOLDER + "*-*"):
+        owner = folder.name.removeprefix(FOLDER).split("-")[0]
+        if owner.isdigit() and not Path(f"/proc/{owner}").exists():
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def die_with_parent():
@@ -355,7 +364,8 @@ class Cluster:
         self.blocks = blocks
         self.instance_type = instance_type
         self.programs = programs or {}
-        self.work = Path(tempfile.mkdtemp(prefix="gpu-prolog-rig-"))
+        drop_left_overs()
+        self.work = Path(tempfile.mkdtemp(prefix=f"{FOLDER}{os.getpid()}-"))
         self.work.chmod(0o755)
         self.shared = self.work / "shared"
         self.munge_key = os.urandom(1024)
@@ -394,6 +404,8 @@ class Cluster:
         (self.shared / "out").chmod(0o1777)
         shutil.copyfile(self.prolog, self.shared / "bin/gpu-prolog")
         (self.shared / "bin/gpu-prolog").chmod(0o755)
+        # The published script's name, for a cluster that keeps its slurm.conf.
+        (self.shared / "bin/91_nvidia_imex_prolog.sh").symlink_to("gpu-prolog")
         self.write_conf()
         self.switch = subprocess.Popen(["unshare", "--net", "sh", "-c", "echo; exec cat"], stdin=subprocess.PIPE,
                                        stdout=subprocess.PIPE, preexec_fn=die_with_parent)
@@ -463,9 +475,8 @@ class Cluster:
             "TaskPlugin=task/none", "JobAcctGatherType=jobacct_gather/none", "SelectType=select/cons_tres",
             "SelectTypeParameters=CR_Core", "ReturnToService=2", "MpiDefault=none", "SlurmdLogFile=/var/log/slurmd.log",
             "SlurmctldLogFile=/var/log/slurmctld.log", "SlurmdDebug=info", "SlurmctldDebug=verbose", "KillWait=2",
-            "SchedulerParameters=batch_sched_delay=0,sched_min_interval=100000,bf_interval=1", "EpilogMsgTime=1",
-            "Prolog=/rig/bin/gpu-prolog", "Epilog=/rig/bin/gpu-prolog"]
-        settings = {"PrologFlags": "Alloc", "PrologEpilogTimeout": "60"}
+            "SchedulerParameters=batch_sched_delay=0,sched_min_interval=100000,bf_interval=1", "EpilogMsgTime=1"]
+        settings = {"Prolog": "/rig/bin/gpu-prolog", "Epilog": "/rig/bin/gpu-prolog", "PrologFlags": "Alloc", "PrologEpilogTimeout": "60"}
         for line in (self.conf + "\n" + extra).splitlines():
             if line.strip():
                 key, value = line.split("=", 1)

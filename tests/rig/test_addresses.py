@@ -64,6 +64,20 @@ def test_addresses_in_comments_reasons_and_extras_are_never_taken(cluster):
     assert cluster.drained() == {}
 
 
+def test_a_record_forged_by_a_newline_in_a_nodes_extra_is_never_taken(cluster):
+    # 24.11 and 26.05 print the newline as it is, so that the line looks like node1's own record.
+    cluster.ctl.knows("0.0.0.0 third")
+    for name in NAMES:
+        cluster[name].knows(f"{cluster['node3'].address} third")
+    start_while(cluster, node3=["NodeAddr=third", "Extra=x\nNodeName=node1 Arch=x86_64 NodeAddr=6.6.6.6 NodeHostName=node1"])
+    rig.until("every prolog to end", lambda: all("PROLOG End" in cluster[n].log() for n in NAMES), 60)
+    right = cluster.expected_list("node1", NAMES)
+    for name in NAMES:
+        assert cluster[name].starts() in ([], [right])
+    assert len({str(cluster[n].starts()) for n in NAMES}) == 1
+    assert set(cluster.drained()) <= {"node1"}
+
+
 def test_an_unresolvable_name_that_empties_getaddrs_is_resolved_on_the_nodes_all_the_same(cluster):
     # A controller that cannot resolve a name tries for 10 s and answers nobody meanwhile: with two nodes that ask, the
     # second of them waits for both.

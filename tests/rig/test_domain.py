@@ -1,8 +1,10 @@
 """The whole domain on real Slurm: nodes of one UltraServer with tests/lab's make-believe nvidia-imex, which connects to its
 peers over the nodes' own network. What a job sees when its first task starts."""
+import calendar
 import importlib.util
 import json
 import signal
+import time
 
 import pytest
 
@@ -154,18 +156,22 @@ def test_a_batch_script_starts_when_every_node_is_connected(make, flags):
 
 
 @pytest.mark.parametrize("flags, batch_waits", [("Alloc,DeferBatch", True), ("Alloc,NoHold", False)])
-def test_without_the_domain_wait_only_deferbatch_keeps_a_batch_script_from_a_half_built_domain(make, flags, batch_waits):
-    # What the wait is for: Slurm itself holds the script only for its own node's prolog, or with DeferBatch for all of them.
+def test_without_the_domain_wait_only_deferbatch_holds_a_batch_script_for_the_other_nodes_prologs(make, flags, batch_waits):
+    # What the wait is for: Slurm itself holds the script for its own node's prolog only, or with DeferBatch for all of them.
     cluster = make(flags)
     for name in NAMES:
         rig.write(cluster[name].path("/etc/gpu-prolog.toml"), '[imex-prolog]\nwait-domain = "off"\n')
     cluster["node3"].lab(slow_start=3)
-    job = cluster.sbatch(*JOB, script=f'{TASK}; cp /proc/uptime "/rig/out/$SLURM_JOB_ID.began"')
+    job = cluster.sbatch(*JOB, script=f'date +%s.%N >"/rig/out/$SLURM_JOB_ID.began"; {TASK}')
     cluster.wait_job(job, "COMPLETED")
     rig.until("node3's prolog to end", lambda: "PROLOG End" in cluster["node3"].log(), 30)
-    apart = [pair for pair in missing(status(cluster, job, "node1"), [cluster[n] for n in NAMES]) if "node3" in pair]
+    began = float((cluster.shared / f"out/{job}.began").read_text())
+    last = next(line for line in cluster["node3"].log().splitlines() if "PROLOG End" in line).split()[0]
+    prolog_end = calendar.timegm(time.strptime(last[:19], "%Y-%m-%dT%H:%M:%S")) + float(last[19:])
+    assert (began > prolog_end) == batch_waits
     if not batch_waits:
-        assert apart != []
+        pairs = missing(status(cluster, job, "node1"), [cluster[n] for n in NAMES])
+        assert [pair for pair in pairs if "node3" in pair] != []
     assert cluster.drained() == {}
 
 

@@ -107,3 +107,12 @@ def test_a_node_without_the_service_enabled_runs_the_job_as_it_is(cluster, word)
         assert seen.lists[name] == cluster.untouched
         assert "[WARN]" in cluster[name].log()
     assert cluster.drained() == {}
+
+
+def test_a_link_with_the_published_scripts_name_serves_as_prolog(clusters):
+    cluster = clusters.get(conf="Prolog=/rig/bin/91_nvidia_imex_prolog.sh")
+    seen = cluster.look("-N2", "--exclusive")
+    assert seen.rc == 0, seen.err
+    for name in seen.nodes:
+        assert seen.lists[name] == cluster.expected_list(name, seen.nodes)
+        assert f"PROLOG Start JobId={seen.job}: /rig/bin/91_nvidia_imex_prolog.sh" in cluster[name].log()
