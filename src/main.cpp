@@ -23,7 +23,8 @@ void pin_name_services() {
 }
 
 int tell_bug(const char* what) {
-  std::fprintf(stderr, "gpu-prolog: this is a bug in gpu-prolog: %s; please report it with the output of --version\n", what);
+  std::fprintf(stderr, "gpu-prolog: this is a bug in gpu-prolog: %s; please report it with the output of --version\n",
+               what);
   return base::to_int(base::ExitCode::bug);
 }
 

@@ -20,10 +20,10 @@ enum class Blame { local, shared };
 
 struct Error {
   ExitCode code = ExitCode::bug;
-  std::string what;           // what failed, on what, and why: lower case, no full stop
-  std::string cure;           // what to do; empty only where there is nothing to do
+  std::string what;  // what failed, on what, and why: lower case, no full stop
+  std::string cure;  // what to do; empty only where there is nothing to do
   Blame blame = Blame::local;
-  int os_error = 0;           // errno where a system call failed, else 0
+  int os_error = 0;  // errno where a system call failed, else 0
 };
 
 struct Unit {};

@@ -24,7 +24,9 @@ class EachLine {
     explicit Iterator(std::string_view text);
     std::string_view operator*() const { return line_; }
     Iterator& operator++();
-    bool operator==(const Iterator& other) const { return done_ == other.done_ && (done_ || rest_.size() == other.rest_.size()); }
+    bool operator==(const Iterator& other) const {
+      return done_ == other.done_ && (done_ || rest_.size() == other.rest_.size());
+    }
 
    private:
     std::string_view rest_;

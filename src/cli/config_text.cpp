@@ -47,7 +47,9 @@ bool take_scalar(std::string_view& text) {
     return true;
   }
   std::size_t length = 0;
-  while (length < text.size() && text[length] != ',' && text[length] != ']' && text[length] != ' ' && text[length] != '\t' && text[length] != '#') ++length;
+  while (length < text.size() && text[length] != ',' && text[length] != ']' && text[length] != ' ' &&
+         text[length] != '\t' && text[length] != '#')
+    ++length;
   const std::string_view word = text.substr(0, length);
   bool is_number = !word.empty();
   std::size_t dots = 0;
@@ -56,7 +58,8 @@ bool take_scalar(std::string_view& text) {
     if (word[i] == '.') ++dots;
     is_number = is_number && (sign || word[i] == '.' || (word[i] >= '0' && word[i] <= '9'));
   }
-  if (word != "true" && word != "false" && !(is_number && dots <= 1 && word.front() != '.' && word.back() != '.')) return false;
+  if (word != "true" && word != "false" && !(is_number && dots <= 1 && word.front() != '.' && word.back() != '.'))
+    return false;
   text.remove_prefix(length);
   return true;
 }
@@ -107,7 +110,8 @@ base::Result<std::vector<ConfigEntry>> parse_config_text(const std::string& path
     if (line.front() == '[') {
       const std::size_t end = line.find(']');
       const std::string_view name = base::trim(line.substr(1, end == std::string_view::npos ? 0 : end - 1));
-      if (end == std::string_view::npos || !is_bare_key(name) || !is_rest(line.substr(end + 1))) return bad_line(path, number, shown + " is no [section]");
+      if (end == std::string_view::npos || !is_bare_key(name) || !is_rest(line.substr(end + 1)))
+        return bad_line(path, number, shown + " is no [section]");
       section = name;
       if (!sections.insert(section).second) return bad_line(path, number, "section [" + section + "] is given twice");
       entries.push_back({section, "", {}, number});
@@ -115,12 +119,15 @@ base::Result<std::vector<ConfigEntry>> parse_config_text(const std::string& path
     }
     const std::size_t equals = line.find('=');
     const std::string_view key = base::trim(line.substr(0, equals));
-    if (equals == std::string_view::npos || !is_bare_key(key)) return bad_line(path, number, shown + " is no TOML (key = value)");
+    if (equals == std::string_view::npos || !is_bare_key(key))
+      return bad_line(path, number, shown + " is no TOML (key = value)");
     bool loose_comma = false;
     if (!is_value(line.substr(equals + 1), loose_comma)) {
-      return bad_line(path, number, shown + " has no TOML value: write \"text\" in quotes, a number, true, false or [\"a\", \"b\"]");
+      return bad_line(path, number,
+                      shown + " has no TOML value: write \"text\" in quotes, a number, true, false or [\"a\", \"b\"]");
     }
-    if (!keys.emplace(section, key).second) return bad_line(path, number, "key " + std::string(key) + " is given twice");
+    if (!keys.emplace(section, key).second)
+      return bad_line(path, number, "key " + std::string(key) + " is given twice");
     // The form is right: CLI11 reads the values (escapes, arrays).
     std::istringstream one(std::string(line) + "\n");
     try {

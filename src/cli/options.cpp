@@ -60,7 +60,8 @@ void add_auto_duration(CLI::App& app, const std::string& name, std::optional<Dur
              return;
            }
            const auto duration = base::parse_duration(text);
-           if (!duration) throw CLI::ValidationError(name, duration.error().what + "; " + duration.error().cure + ", or auto");
+           if (!duration)
+             throw CLI::ValidationError(name, duration.error().what + "; " + duration.error().cure + ", or auto");
            into = *duration;
          },
          help)
@@ -102,7 +103,8 @@ void add_gate(CLI::App& app, commands::ImexGateOptions& gate) {
   app.add_option_function<std::string>(
          "--unknown-type",
          [&gate](const std::string& text) {
-           if (text != "skip" && text != "fail") throw CLI::ValidationError("--unknown-type", "'" + base::printable(text, 60) + "' is none of skip|fail");
+           if (text != "skip" && text != "fail")
+             throw CLI::ValidationError("--unknown-type", "'" + base::printable(text, 60) + "' is none of skip|fail");
            gate.unknown_type_fails = text == "fail";
          },
          "what to do where neither IMDS nor DMI tells the type")
@@ -114,17 +116,20 @@ void add_gate(CLI::App& app, commands::ImexGateOptions& gate) {
 void add_imex_prolog(CLI::App& app, commands::ImexPrologOptions& options) {
   add_gate(app, options.gate);
   app.add_flag("--force", options.force, "by hand: go on although a job's process runs on this node");
-  add_choice<OnFailure>(app, "--on-failure", options.on_failure, {{"fail", OnFailure::fail}, {"continue", OnFailure::carry_on}},
+  add_choice<OnFailure>(app, "--on-failure", options.on_failure,
+                        {{"fail", OnFailure::fail}, {"continue", OnFailure::carry_on}},
                         "fail: a failure fails the job; continue: same log, exit 0, as the script did");
   add_choice<BlameWho>(app, "--blame", options.blame, {{"first", BlameWho::first}, {"all", BlameWho::all}},
                        "which node fails for a fault that all nodes of the block see alike");
   add_choice<WaitDomain>(app, "--wait-domain", options.wait_domain,
                          {{"warn", WaitDomain::warn}, {"require", WaitDomain::require}, {"off", WaitDomain::off}},
                          "wait until the whole domain is connected; warn: a time-out is a WARN, require: it fails");
-  add_choice<slurm::Scope>(app, "--scope", options.scope,
-                           {{"auto", slurm::Scope::automatic}, {"job", slurm::Scope::job}, {"block", slurm::Scope::block}},
-                           "whose nodes make the list: the job's nodes in this node's block, or all of the job");
-  add_auto_duration(app, "--deadline", options.deadline, "limit of the whole run; auto: 150 s, or below Slurm's own limit");
+  add_choice<slurm::Scope>(
+      app, "--scope", options.scope,
+      {{"auto", slurm::Scope::automatic}, {"job", slurm::Scope::job}, {"block", slurm::Scope::block}},
+      "whose nodes make the list: the job's nodes in this node's block, or all of the job");
+  add_auto_duration(app, "--deadline", options.deadline,
+                    "limit of the whole run; auto: 150 s, or below Slurm's own limit");
   add_duration(app, "--stop-timeout", options.stop_timeout, "graceful stop of the unit, then KILL");
   add_duration(app, "--start-timeout", options.start_timeout, "start of the unit");
   add_duration(app, "--ready-timeout", options.ready_timeout, "until the local daemon is READY");
@@ -141,17 +146,20 @@ void add_imex_prolog(CLI::App& app, commands::ImexPrologOptions& options) {
 void add_imex_epilog(CLI::App& app, commands::ImexEpilogOptions& options) {
   add_gate(app, options.gate);
   app.add_flag("--force", options.force, "by hand: go on although a job's process runs on this node");
-  add_choice<EpilogMode>(app, "--mode", options.mode, {{"stop", EpilogMode::stop}, {"keep", EpilogMode::keep}, {"self", EpilogMode::self}},
-                         "stop: stop the daemon and empty the list; keep: leave both; self: restart with the own address only");
-  add_auto_duration(app, "--deadline", options.deadline, "limit of the whole run; auto: 60 s, or below Slurm's own limit");
+  add_choice<EpilogMode>(
+      app, "--mode", options.mode, {{"stop", EpilogMode::stop}, {"keep", EpilogMode::keep}, {"self", EpilogMode::self}},
+      "stop: stop the daemon and empty the list; keep: leave both; self: restart with the own address only");
+  add_auto_duration(app, "--deadline", options.deadline,
+                    "limit of the whole run; auto: 60 s, or below Slurm's own limit");
   add_duration(app, "--lock-timeout", options.lock_timeout, "wait for another run on this node");
   add_duration(app, "--stop-timeout", options.stop_timeout, "graceful stop of the unit, then KILL");
 }
 
 void add_layout(CLI::App& app, std::vector<std::string>& layouts, std::string& file, std::string& name) {
-  app.add_option("--layout", layouts,
-                 "what every GPU is split into: '3g.20gb:1,1g.5gb:2', profile IDs '9,14', none; 'SEL=...' (repeated) for "
-                 "some GPUs: 0, 0-3, bus id, UUID, model:H200")
+  app.add_option(
+         "--layout", layouts,
+         "what every GPU is split into: '3g.20gb:1,1g.5gb:2', profile IDs '9,14', none; 'SEL=...' (repeated) for "
+         "some GPUs: 0, 0-3, bus id, UUID, model:H200")
       ->expected(1)
       ->take_all();
   app.add_option("--layout-file", file, "layouts as JSON, or mig-parted's YAML")->take_last();
@@ -163,39 +171,52 @@ void add_mig_setup(CLI::App& app, commands::MigSetupOptions& options) {
   add_duration(app, "--driver-timeout", options.driver_timeout, "how long to wait for the driver and for every GPU");
   app.add_option("--expect-gpus", options.expect_gpus, "wait until this many GPUs answer")->take_last();
   app.add_flag("--force", options.force, "change GPUs although slurmd or a GPU process runs");
-  add_choice<MigReboot>(app, "--reboot", options.reboot, {{"no", MigReboot::no}, {"if-pending", MigReboot::if_pending}, {"force", MigReboot::force}},
+  add_choice<MigReboot>(app, "--reboot", options.reboot,
+                        {{"no", MigReboot::no}, {"if-pending", MigReboot::if_pending}, {"force", MigReboot::force}},
                         "reboot where the MIG mode stays pending");
   add_choice<MigPrint>(app, "--print", options.print,
-                       {{"gres", MigPrint::gres}, {"aws-cli", MigPrint::aws_cli}, {"aws-json", MigPrint::aws_json}, {"json", MigPrint::json}},
+                       {{"gres", MigPrint::gres},
+                        {"aws-cli", MigPrint::aws_cli},
+                        {"aws-json", MigPrint::aws_json},
+                        {"json", MigPrint::json}},
                        "form of what stdout gets");
   app.add_flag("--if-supported", options.if_supported, "exit 0 and do nothing where no GPU knows MIG");
   add_duration(app, "--deadline", options.deadline, "limit of the whole run");
   app.add_flag("--check", options.check, "check the layout against this node's driver, or --board; changes nothing");
-  app.add_option("--board", options.board_file, "with --check: saved output of `nvidia-smi mig -lgip` and `-lgipp`")->take_last();
-  app.add_option("--plan-from", options.plan_from, "'gpu:3g.20gb:8,...' as configured now: tell what the change means")->take_last();
+  app.add_option("--board", options.board_file, "with --check: saved output of `nvidia-smi mig -lgip` and `-lgipp`")
+      ->take_last();
+  app.add_option("--plan-from", options.plan_from, "'gpu:3g.20gb:8,...' as configured now: tell what the change means")
+      ->take_last();
 }
 
 void add_validate(CLI::App& app, commands::ValidateOptions& options) {
   app.add_option_function<std::string>(
          "what",
          [&options](const std::string& text) {
-           const Choices<ValidateWhat> choices{{"imex", ValidateWhat::imex}, {"mig", ValidateWhat::mig}, {"job", ValidateWhat::job}, {"cluster", ValidateWhat::cluster}};
+           const Choices<ValidateWhat> choices{{"imex", ValidateWhat::imex},
+                                               {"mig", ValidateWhat::mig},
+                                               {"job", ValidateWhat::job},
+                                               {"cluster", ValidateWhat::cluster}};
            for (const auto& [word, value] : choices) {
              if (word == text) {
                options.what = value;
                return;
              }
            }
-           throw CLI::ValidationError("validate", "'" + base::printable(text, 60) + "' is none of imex|mig|job|cluster");
+           throw CLI::ValidationError("validate",
+                                      "'" + base::printable(text, 60) + "' is none of imex|mig|job|cluster");
          },
          "imex, mig, job or cluster; without it every check that applies here")
       ->type_name("imex|mig|job|cluster");
   app.add_flag("--strict", options.strict, "a warning counts as a fail");
   app.add_flag("--srun", options.srun, "imex: inside an allocation, run on every node and merge");
   add_layout(app, options.mig.layouts, options.mig.layout_file, options.mig.layout_name);
-  app.add_flag("--gate", options.mig.gate, "mig: judge this boot's status file only, for ExecCondition= of slurmd.service");
+  app.add_flag("--gate", options.mig.gate,
+               "mig: judge this boot's status file only, for ExecCondition= of slurmd.service");
   app.add_flag("--requeue", options.job.requeue, "job: requeue a job that did not get the GPU it asked for");
-  app.add_option("--max-requeues", options.job.max_requeues, "job: not more often than this")->take_last()->capture_default_str();
+  app.add_option("--max-requeues", options.job.max_requeues, "job: not more often than this")
+      ->take_last()
+      ->capture_default_str();
 }
 
 // The app holds references into the options, so both are made and kept together.
@@ -207,21 +228,32 @@ struct Parser {
   Parser() {
     app.require_subcommand(0, 1);
     app.set_help_flag("-h,--help", "this help");
-    app.add_option("--config", options.config_file, "config file; default /etc/gpu-prolog.toml, which may be absent")->take_last();
+    app.add_option("--config", options.config_file, "config file; default /etc/gpu-prolog.toml, which may be absent")
+        ->take_last();
     app.add_option("--root", options.root, "read and write inside this folder, for tests and rehearsal")->take_last();
     app.add_flag("--dry-run", options.dry_run, "read for real, change nothing, print the steps");
     app.add_flag("--json", options.json, "one JSON object on stdout");
-    app.add_option_function<std::string>("--log-level", [this](const std::string& text) {
-         const Choices<flow::Level> levels{{"debug", flow::Level::debug}, {"info", flow::Level::info}, {"warn", flow::Level::warn}, {"error", flow::Level::error}};
-         for (const auto& [word, value] : levels) {
-           if (word == text) {
-             options.log_level = value;
-             options.log_level_given = true;
-             return;
-           }
-         }
-         throw CLI::ValidationError("--log-level", "'" + base::printable(text, 60) + "' is none of debug|info|warn|error");
-       }, "what the logs hold")->type_name("debug|info|warn|error")->default_str("info")->take_last();
+    app.add_option_function<std::string>(
+           "--log-level",
+           [this](const std::string& text) {
+             const Choices<flow::Level> levels{{"debug", flow::Level::debug},
+                                               {"info", flow::Level::info},
+                                               {"warn", flow::Level::warn},
+                                               {"error", flow::Level::error}};
+             for (const auto& [word, value] : levels) {
+               if (word == text) {
+                 options.log_level = value;
+                 options.log_level_given = true;
+                 return;
+               }
+             }
+             throw CLI::ValidationError("--log-level",
+                                        "'" + base::printable(text, 60) + "' is none of debug|info|warn|error");
+           },
+           "what the logs hold")
+        ->type_name("debug|info|warn|error")
+        ->default_str("info")
+        ->take_last();
     app.add_flag("--version", version, "version, commit and architecture");
     app.footer(exit_code_help());
 
@@ -274,17 +306,22 @@ base::Status apply(Parser& parser, const std::string& path, const std::vector<Co
   for (const ConfigEntry& entry : entries) {
     CLI::App* place = &parser.app;
     if (!entry.section.empty()) {
-      const auto named = parser.app.get_subcommands([&](const CLI::App* command) { return command->get_name() == entry.section; });
+      const auto named =
+          parser.app.get_subcommands([&](const CLI::App* command) { return command->get_name() == entry.section; });
       place = named.empty() ? nullptr : named.front();
       if (place == nullptr) return bad_entry(path, entry, "unknown section [" + entry.section + "]");
       if (entry.key.empty()) continue;
     }
     // Where the file itself lies is known before it is read: a root told by it would be too late.
     if (entry.key.empty()) continue;
-    const bool cannot_be_set = entry.key == "help" || (entry.section.empty() && (entry.key == "config" || entry.key == "root" || entry.key == "version"));
+    const bool cannot_be_set =
+        entry.key == "help" ||
+        (entry.section.empty() && (entry.key == "config" || entry.key == "root" || entry.key == "version"));
     CLI::Option* option = cannot_be_set ? nullptr : place->get_option_no_throw("--" + entry.key);
     if (option == nullptr) {
-      return bad_entry(path, entry, "unknown key " + entry.key + (entry.section.empty() ? "" : " in section [" + entry.section + "]"));
+      return bad_entry(
+          path, entry,
+          "unknown key " + entry.key + (entry.section.empty() ? "" : " in section [" + entry.section + "]"));
     }
     if (option->count() > 0) continue;  // a word on the command line wins
     try {

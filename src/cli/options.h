@@ -31,8 +31,8 @@ struct Options {
 // Words alone, without the config file.
 struct Parsed {
   Options options;
-  std::string help;     // not empty: print it on stdout and be done
-  bool version = false; // print the version and be done
+  std::string help;      // not empty: print it on stdout and be done
+  bool version = false;  // print the version and be done
 };
 
 // Error: usage, with CLI11's own words.

@@ -64,7 +64,8 @@ std::size_t place_of_word(const std::vector<std::string>& arguments) {
 Error unknown_word(const std::string& word) {
   const std::string near = nearest_command(word);
   return Error{ExitCode::usage, "unknown command '" + base::printable(word, 80) + "'",
-               near.empty() ? "the commands are imex-prolog, imex-epilog, mig-setup and validate" : "did you mean " + near + "?"};
+               near.empty() ? "the commands are imex-prolog, imex-epilog, mig-setup and validate"
+                            : "did you mean " + near + "?"};
 }
 
 base::Status check_context(CommandWord command, const std::optional<std::string>& context) {
@@ -73,7 +74,8 @@ base::Status check_context(CommandWord command, const std::optional<std::string>
                      (command == CommandWord::imex_epilog && *context != "epilog_slurmd");
   if (!wrong) return base::ok();
   return Error{ExitCode::usage,
-               std::string(show(command)) + " does not run in the context " + base::printable(*context, 80) + " (SLURM_SCRIPT_CONTEXT)",
+               std::string(show(command)) + " does not run in the context " + base::printable(*context, 80) +
+                   " (SLURM_SCRIPT_CONTEXT)",
                "set it as Prolog= or Epilog= of slurm.conf, not as a task's or slurmctld's"};
 }
 
@@ -82,7 +84,8 @@ base::Result<CommandWord> from_surroundings(const std::string& argv0, const std:
   if (context) {
     if (*context == "prolog_slurmd") return CommandWord::imex_prolog;
     if (*context == "epilog_slurmd") return CommandWord::imex_epilog;
-    return Error{ExitCode::usage, "nothing to do in the context '" + base::printable(*context, 80) + "' (SLURM_SCRIPT_CONTEXT)",
+    return Error{ExitCode::usage,
+                 "nothing to do in the context '" + base::printable(*context, 80) + "' (SLURM_SCRIPT_CONTEXT)",
                  "set gpu-prolog as Prolog= or Epilog= of slurm.conf, not as a task's or slurmctld's"};
   }
   const std::string name = argv0.substr(argv0.rfind('/') + 1);
@@ -127,7 +130,8 @@ base::Result<Words> find_command(const std::string& argv0, const std::vector<std
     const auto found = from_surroundings(argv0, context);
     if (!found) return found.error();
     words.command = *found;
-    if (words.command != CommandWord::none) words.arguments.insert(words.arguments.begin(), std::string(show(words.command)));
+    if (words.command != CommandWord::none)
+      words.arguments.insert(words.arguments.begin(), std::string(show(words.command)));
     return words;
   }
   std::string word = arguments[place];

@@ -35,7 +35,8 @@ std::string first_name(std::string_view raw) {
   return fits ? name : "";
 }
 
-bool is_blamed(const std::string& own_node, const std::vector<std::string>& block_nodes, std::string_view raw_node_list) {
+bool is_blamed(const std::string& own_node, const std::vector<std::string>& block_nodes,
+               std::string_view raw_node_list) {
   if (!block_nodes.empty()) return block_nodes.front() == own_node;
   const std::string first = first_name(raw_node_list);
   return first.empty() || first == own_node;

@@ -5,7 +5,8 @@
 namespace commands {
 
 std::string describe(const DomainEnd& end) {
-  return systemd::describe(end.stopped) + (end.emptied ? "; the old node list is gone" : "; " + end.emptied.error().what);
+  return systemd::describe(end.stopped) +
+         (end.emptied ? "; the old node list is gone" : "; " + end.emptied.error().what);
 }
 
 base::Result<DomainEnd> end_domain(const Context& context, systemd::Units& units, const std::string& unit,

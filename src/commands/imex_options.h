@@ -18,10 +18,10 @@ struct ImexGateOptions {
   bool unknown_type_fails = false;  // --unknown-type=fail
 };
 
-enum class OnFailure { fail, carry_on };        // --on-failure=fail|continue
-enum class BlameWho { first, all };             // --blame=first|all: who fails for a fault that all nodes share
-enum class WaitDomain { warn, require, off };   // --wait-domain
-enum class EpilogMode { stop, keep, self };     // --mode
+enum class OnFailure { fail, carry_on };       // --on-failure=fail|continue
+enum class BlameWho { first, all };            // --blame=first|all: who fails for a fault that all nodes share
+enum class WaitDomain { warn, require, off };  // --wait-domain
+enum class EpilogMode { stop, keep, self };    // --mode
 
 struct ImexPrologOptions {
   ImexGateOptions gate;

@@ -48,8 +48,8 @@ base::Result<OwnBlock> find_block(const Context& context, const ImexPrologOption
   const auto scontrol = slurm::find_scontrol(host.files, host.processes, context.run.log(), options.scontrol);
   slurm::Conf own_conf = conf.value_or(slurm::Conf{});
   if (own_conf.path.empty()) own_conf.path = job.conf;  // topology.yaml lies beside it
-  auto decision = slurm::own_block(host.files, host.processes, context.run.log(), own_conf, scontrol,
-                                   block.question, deadline);
+  auto decision =
+      slurm::own_block(host.files, host.processes, context.run.log(), own_conf, scontrol, block.question, deadline);
   if (!decision) return decision.error();
   block.decision = std::move(*decision);
   return block;
@@ -70,7 +70,8 @@ base::Result<Peers> find_peers(const Context& context, const ImexPrologOptions& 
       continue;
     }
     if (getent.empty()) {
-      auto tool = host::find_tool(host.files, "getent", {site::getent.begin(), site::getent.end()}, host.processes.is_root());
+      auto tool =
+          host::find_tool(host.files, "getent", {site::getent.begin(), site::getent.end()}, host.processes.is_root());
       if (!tool) return tool.error();
       getent = *tool;
     }
@@ -85,8 +86,9 @@ base::Result<Peers> find_peers(const Context& context, const ImexPrologOptions& 
   if (!own) return own.error();
   found.own = *own;
   if (found.peers[*own].node != job.node_name) {
-    context.run.log().warn("the address " + found.peers[*own].address + " that Slurm has for node " + found.peers[*own].node +
-                           " is this host's, which slurmd calls " + base::printable(job.node_name, 80));
+    context.run.log().warn("the address " + found.peers[*own].address + " that Slurm has for node " +
+                           found.peers[*own].node + " is this host's, which slurmd calls " +
+                           base::printable(job.node_name, 80));
   }
   return found;
 }

@@ -26,7 +26,7 @@ std::string describe(const OwnBlock& block);
 // Error: surroundings (the node list cannot be expanded, this node is not in it), change (no block map where one
 // is needed).
 base::Result<OwnBlock> find_block(const Context& context, const ImexPrologOptions& options, const slurm::Job& job,
-                                              const std::optional<slurm::Conf>& conf, const host::Deadline& deadline);
+                                  const std::optional<slurm::Conf>& conf, const host::Deadline& deadline);
 
 struct Peers {
   std::vector<net::Peer> peers;

@@ -15,7 +15,8 @@ imex::RunIdentity identity_of(const slurm::Job& job) { return {job.id, job.sluid
 
 std::string show_run(const imex::RunIdentity& run) {
   std::string text = "job " + base::printable(run.job_id, 40);
-  if (!run.restart_count.empty() && run.restart_count != "0") text += " (restart " + base::printable(run.restart_count, 20) + ")";
+  if (!run.restart_count.empty() && run.restart_count != "0")
+    text += " (restart " + base::printable(run.restart_count, 20) + ")";
   return text;
 }
 

@@ -15,7 +15,8 @@ TimeLimit least_of(const std::optional<site::milliseconds>& asked, site::millise
   if (asked) return {*asked, "--deadline"};
   if (!slurms || *slurms - site::deadline_margin >= own) return {own, "the default"};
   return {std::max<site::milliseconds>(*slurms - site::deadline_margin, 1s),
-          setting + " of slurm.conf (" + base::show_duration(*slurms) + ") less " + base::show_duration(site::deadline_margin)};
+          setting + " of slurm.conf (" + base::show_duration(*slurms) + ") less " +
+              base::show_duration(site::deadline_margin)};
 }
 
 }  // namespace
@@ -33,8 +34,8 @@ std::optional<TimeLimit> nohold_time(const std::optional<slurm::Conf>& conf) {
   const auto message = slurm::message_timeout(*conf);
   const auto batch = slurm::batch_start_timeout(*conf);
   return TimeLimit{std::max<site::milliseconds>(message + batch - site::nohold_margin, 1s),
-                   "PrologFlags=NoHold with MessageTimeout " + base::show_duration(message) + " and BatchStartTimeout " +
-                       base::show_duration(batch)};
+                   "PrologFlags=NoHold with MessageTimeout " + base::show_duration(message) +
+                       " and BatchStartTimeout " + base::show_duration(batch)};
 }
 
 }  // namespace commands

@@ -94,9 +94,11 @@ void check_version(Context& context, const std::string& scontrol, bool with_imex
     return;
   }
   if (with_mig && base::compare_versions(version, "25.11") < 0) {
-    findings.fail(subject, "slurm version", "Slurm " + version + " is older than 25.11, which MIG on AWS PCS needs", "update the cluster");
+    findings.fail(subject, "slurm version", "Slurm " + version + " is older than 25.11, which MIG on AWS PCS needs",
+                  "update the cluster");
   } else if (with_imex && base::compare_versions(version, "25.05") < 0) {
-    findings.fail(subject, "slurm version", "Slurm " + version + " is older than 25.05, which IMEX on AWS PCS needs", "update the cluster");
+    findings.fail(subject, "slurm version", "Slurm " + version + " is older than 25.05, which IMEX on AWS PCS needs",
+                  "update the cluster");
   } else {
     findings.ok(subject, "slurm version", version);
   }
@@ -105,7 +107,8 @@ void check_version(Context& context, const std::string& scontrol, bool with_imex
 // What the kernel says when it cannot start a program of another architecture helps nobody at night.
 std::string elf_architecture(const std::string& head) {
   if (head.size() < 20 || head.compare(0, 4, "\177ELF") != 0) return "";
-  const unsigned machine = static_cast<unsigned char>(head[18]) | static_cast<unsigned>(static_cast<unsigned char>(head[19])) << 8U;
+  const unsigned machine =
+      static_cast<unsigned char>(head[18]) | static_cast<unsigned>(static_cast<unsigned char>(head[19])) << 8U;
   if (machine == 62) return "x86_64";
   return machine == 183 ? "aarch64" : "machine " + std::to_string(machine);
 }
@@ -126,33 +129,42 @@ std::vector<std::string> expand_glob(Context& context, const std::string& path) 
 void check_program(Context& context, const std::string& key, const std::string& path, Findings& findings) {
   const std::string what = key + "=" + path;
   if (!path.starts_with('/')) {
-    findings.fail(subject, base::lower(key) + " path", what + " is no absolute path; in configless mode Slurm would send its text, which truncates a binary", "give the absolute path of gpu-prolog");
+    findings.fail(subject, base::lower(key) + " path",
+                  what + " is no absolute path; in configless mode Slurm would send its text, which truncates a binary",
+                  "give the absolute path of gpu-prolog");
     return;
   }
   const auto checked = host::check_tool(context.host.files, path, true);
   if (!checked) {
-    findings.fail(subject, base::lower(key) + " path", what + ": " + checked.error().what, "install the file on this node, root's, mode 0755, in folders that only root can write");
+    findings.fail(subject, base::lower(key) + " path", what + ": " + checked.error().what,
+                  "install the file on this node, root's, mode 0755, in folders that only root can write");
     return;
   }
   const auto status = context.host.files.status(*checked);
   if (!status || !*status || ((*status)->permissions & 0555U) != 0555U) {
-    findings.fail(subject, base::lower(key) + " path", what + " is not readable and executable (slurmd needs both)", "chmod 0755 " + *checked);
+    findings.fail(subject, base::lower(key) + " path", what + " is not readable and executable (slurmd needs both)",
+                  "chmod 0755 " + *checked);
     return;
   }
   const auto content = context.host.files.read(*checked, largest_program);
   const std::string architecture = content ? elf_architecture(*content) : "";
   const std::string own(base::build_info().architecture);
   if (!architecture.empty() && architecture != own) {
-    findings.fail(subject, base::lower(key) + " path", what + " is built for " + architecture + ", this node is " + own, "install the " + own + " build");
+    findings.fail(subject, base::lower(key) + " path", what + " is built for " + architecture + ", this node is " + own,
+                  "install the " + own + " build");
     return;
   }
   findings.ok(subject, base::lower(key) + " path", what);
 }
 
-void check_programs(Context& context, const std::string& key, const std::vector<std::string>& paths, Findings& findings) {
+void check_programs(Context& context, const std::string& key, const std::vector<std::string>& paths,
+                    Findings& findings) {
   for (const std::string& path : paths) {
     const auto programs = expand_glob(context, path);
-    if (programs.empty()) findings.fail(subject, base::lower(key) + " path", key + "=" + path + " matches no file: every job would fail and drain its nodes", "install the program at that path on every node");
+    if (programs.empty())
+      findings.fail(subject, base::lower(key) + " path",
+                    key + "=" + path + " matches no file: every job would fail and drain its nodes",
+                    "install the program at that path on every node");
     for (const std::string& program : programs) check_program(context, key, program, findings);
   }
 }
@@ -160,19 +172,29 @@ void check_programs(Context& context, const std::string& key, const std::vector<
 void check_flags(const Settings& settings, bool with_imex, Findings& findings) {
   const std::string flags = settings.get("PrologFlags");
   const auto has = [&](const std::string& flag) { return settings.has_word("PrologFlags", flag); };
-  const bool alloc = has("Alloc") || has("NoHold") || has("Contain") || has("X11") || has("RunInJob") || has("ForceRequeueOnFail");
+  const bool alloc =
+      has("Alloc") || has("NoHold") || has("Contain") || has("X11") || has("RunInJob") || has("ForceRequeueOnFail");
   const std::string what = "PrologFlags=" + (flags.empty() ? std::string("(none)") : base::printable(flags, 100));
   if (with_imex && !alloc) {
-    findings.fail(subject, "prolog flags", what + " has no Alloc: a node without a step would never run the prolog", "PrologFlags=Alloc,DeferBatch");
+    findings.fail(subject, "prolog flags", what + " has no Alloc: a node without a step would never run the prolog",
+                  "PrologFlags=Alloc,DeferBatch");
   } else if (has("NoHold") && (has("Contain") || has("X11"))) {
-    findings.fail(subject, "prolog flags", what + ": NoHold does not go with Contain or X11, slurmctld refuses it", "PrologFlags=Alloc,DeferBatch");
+    findings.fail(subject, "prolog flags", what + ": NoHold does not go with Contain or X11, slurmctld refuses it",
+                  "PrologFlags=Alloc,DeferBatch");
   } else if (has("NoHold") && has("DeferBatch")) {
-    findings.warn(subject, "prolog flags", what + ": with NoHold DeferBatch never acts, batch scripts start while other nodes are still in their prolog", "PrologFlags=Alloc,DeferBatch");
+    findings.warn(
+        subject, "prolog flags",
+        what + ": with NoHold DeferBatch never acts, batch scripts start while other nodes are still in their prolog",
+        "PrologFlags=Alloc,DeferBatch");
   } else {
     findings.ok(subject, "prolog flags", what);
   }
   if (has("RunInJob")) {
-    findings.warn(subject, "prolog in job", what + ": RunInJob runs the prolog in the job's cgroup, whose device limits can keep it from making the channel", "leave out RunInJob");
+    findings.warn(
+        subject, "prolog in job",
+        what +
+            ": RunInJob runs the prolog in the job's cgroup, whose device limits can keep it from making the channel",
+        "leave out RunInJob");
   }
 }
 
@@ -184,17 +206,24 @@ void check_times(const Settings& settings, bool with_imex, Findings& findings) {
     key = "PrologEpilogTimeout";
   }
   if (!limit) {
-    findings.ok(subject, "prolog time", "no limit of Slurm's; gpu-prolog ends within " + base::show_duration(site::deadline));
+    findings.ok(subject, "prolog time",
+                "no limit of Slurm's; gpu-prolog ends within " + base::show_duration(site::deadline));
   } else if (*limit < site::deadline + site::deadline_margin) {
-    findings.fail(subject, "prolog time", key + "=" + base::show_duration(*limit) + " is below the " + base::show_duration(site::deadline) + " that imex-prolog may need; slurmd would cut it short (KILL, node drained)",
-                  "PrologEpilogTimeout=" + std::to_string((site::deadline + site::deadline_margin).count() / 1000) + " or more; until then gpu-prolog ends 5 s before Slurm's limit");
+    findings.fail(subject, "prolog time",
+                  key + "=" + base::show_duration(*limit) + " is below the " + base::show_duration(site::deadline) +
+                      " that imex-prolog may need; slurmd would cut it short (KILL, node drained)",
+                  "PrologEpilogTimeout=" + std::to_string((site::deadline + site::deadline_margin).count() / 1000) +
+                      " or more; until then gpu-prolog ends 5 s before Slurm's limit");
   } else {
     findings.ok(subject, "prolog time", key + "=" + base::show_duration(*limit));
   }
   if (!with_imex) return;
   const auto message = settings.seconds("MessageTimeout").value_or(10s);
   if (message < 30s) {
-    findings.warn(subject, "message timeout", "MessageTimeout=" + base::show_duration(message) + ": Slurm tells users \"Prolog hung\" after this time less 2 s", "MessageTimeout=240");
+    findings.warn(subject, "message timeout",
+                  "MessageTimeout=" + base::show_duration(message) +
+                      ": Slurm tells users \"Prolog hung\" after this time less 2 s",
+                  "MessageTimeout=240");
   } else {
     findings.ok(subject, "message timeout", "MessageTimeout=" + base::show_duration(message));
   }
@@ -209,16 +238,22 @@ bool shares_by_force(const std::string& value) {
 void check_sharing(const Settings& settings, Findings& findings) {
   const std::string mode = settings.get("PreemptMode");
   if (base::contains_ignoring_case(mode, "SUSPEND") || base::contains_ignoring_case(mode, "GANG")) {
-    findings.warn(subject, "preemption", "PreemptMode=" + base::printable(mode, 60) + ": a suspended exclusive job keeps its nodes while another one runs on them", "PreemptMode=REQUEUE or OFF on GPU partitions");
+    findings.warn(subject, "preemption",
+                  "PreemptMode=" + base::printable(mode, 60) +
+                      ": a suspended exclusive job keeps its nodes while another one runs on them",
+                  "PreemptMode=REQUEUE or OFF on GPU partitions");
   } else {
-    findings.ok(subject, "preemption", "PreemptMode=" + (mode.empty() ? std::string("OFF") : base::printable(mode, 60)));
+    findings.ok(subject, "preemption",
+                "PreemptMode=" + (mode.empty() ? std::string("OFF") : base::printable(mode, 60)));
   }
   if (!settings.conf) return;
   for (const std::string& name : settings.partitions) {
     const auto record = settings.conf->partition(name);
     const auto oversubscribe = record.find("oversubscribe");
     if (oversubscribe != record.end() && shares_by_force(oversubscribe->second)) {
-      findings.warn(subject, "sharing", "partition " + base::printable(name, 60) + " has OverSubscribe=" + base::printable(oversubscribe->second, 40) + ": no job is exclusive there, IMEX is never made",
+      findings.warn(subject, "sharing",
+                    "partition " + base::printable(name, 60) + " has OverSubscribe=" +
+                        base::printable(oversubscribe->second, 40) + ": no job is exclusive there, IMEX is never made",
                     "OverSubscribe=EXCLUSIVE or NO");
     }
   }
@@ -236,12 +271,14 @@ void validate_cluster(Context& context, Findings& findings) {
   } else if (scontrol) {
     const auto shown = slurm::parse_show_config(ask(context, *scontrol, {"show", "config"}));
     if (shown.empty()) {
-      findings.fail(subject, "settings", "neither slurm.conf nor `scontrol show config` can be read", "see whether slurmd runs on this node and the controller answers");
+      findings.fail(subject, "settings", "neither slurm.conf nor `scontrol show config` can be read",
+                    "see whether slurmd runs on this node and the controller answers");
       return;
     }
     settings = from_show_config(shown);
   } else {
-    findings.fail(subject, "settings", "no slurm.conf and no scontrol on this node: " + scontrol.error().what, scontrol.error().cure);
+    findings.fail(subject, "settings", "no slurm.conf and no scontrol on this node: " + scontrol.error().what,
+                  scontrol.error().cure);
     return;
   }
   findings.ok(subject, "settings", "read from " + settings.source);
@@ -256,31 +293,47 @@ void validate_cluster(Context& context, Findings& findings) {
   }
   const auto prologs = settings.all("Prolog");
   const auto epilogs = settings.all("Epilog");
-  if (prologs.empty() && with_imex) findings.fail(subject, "prolog", "no Prolog is set: nothing makes IMEX domains", "Prolog=/opt/gpu-prolog/gpu-prolog");
-  if (epilogs.empty() && with_imex) findings.fail(subject, "epilog", "no Epilog is set: the daemon keeps the last job's domain, which blocks the next one (!M!)", "Epilog=/opt/gpu-prolog/gpu-prolog");
+  if (prologs.empty() && with_imex)
+    findings.fail(subject, "prolog", "no Prolog is set: nothing makes IMEX domains",
+                  "Prolog=/opt/gpu-prolog/gpu-prolog");
+  if (epilogs.empty() && with_imex)
+    findings.fail(subject, "epilog",
+                  "no Epilog is set: the daemon keeps the last job's domain, which blocks the next one (!M!)",
+                  "Epilog=/opt/gpu-prolog/gpu-prolog");
   check_programs(context, "Prolog", prologs, findings);
   check_programs(context, "Epilog", epilogs, findings);
   check_flags(settings, with_imex, findings);
   check_times(settings, with_imex, findings);
   if (!settings.has_word("SchedulerParameters", "nohold_on_prolog_fail")) {
-    findings.warn(subject, "hold on failure", "SchedulerParameters has no nohold_on_prolog_fail: a job whose prolog failed is requeued but held", "SchedulerParameters=nohold_on_prolog_fail");
+    findings.warn(subject, "hold on failure",
+                  "SchedulerParameters has no nohold_on_prolog_fail: a job whose prolog failed is requeued but held",
+                  "SchedulerParameters=nohold_on_prolog_fail");
   } else {
     findings.ok(subject, "hold on failure", "a job whose prolog failed is requeued without a hold");
   }
   check_sharing(settings, findings);
   if (with_imex) {
     const std::string topology = settings.get("TopologyPlugin");
-    const bool has_yaml = settings.conf && context.host.files.status(settings.conf->path.substr(0, settings.conf->path.rfind('/') + 1) + "topology.yaml").has_value() &&
-                          context.host.files.status(settings.conf->path.substr(0, settings.conf->path.rfind('/') + 1) + "topology.yaml")->has_value();
+    const bool has_yaml =
+        settings.conf &&
+        context.host.files.status(settings.conf->path.substr(0, settings.conf->path.rfind('/') + 1) + "topology.yaml")
+            .has_value() &&
+        context.host.files.status(settings.conf->path.substr(0, settings.conf->path.rfind('/') + 1) + "topology.yaml")
+            ->has_value();
     if (!has_yaml && !base::contains_ignoring_case(topology, "block")) {
-      findings.warn(subject, "topology", "TopologyPlugin=" + (topology.empty() ? std::string("(none)") : base::printable(topology, 60)) + ": Slurm does not know which nodes share an UltraServer",
+      findings.warn(subject, "topology",
+                    "TopologyPlugin=" + (topology.empty() ? std::string("(none)") : base::printable(topology, 60)) +
+                        ": Slurm does not know which nodes share an UltraServer",
                     "TopologyPlugin=topology/block with a block for each UltraServer");
     } else {
-      findings.ok(subject, "topology", has_yaml ? "topology.yaml is there" : "TopologyPlugin=" + base::printable(topology, 60));
+      findings.ok(subject, "topology",
+                  has_yaml ? "topology.yaml is there" : "TopologyPlugin=" + base::printable(topology, 60));
     }
   }
   if (with_imex && findings.exit_code(true) != 0) {
-    findings.attach("lines for slurm.conf (custom settings of the cluster in AWS PCS):\n  Prolog=/opt/gpu-prolog/gpu-prolog\n  Epilog=/opt/gpu-prolog/gpu-prolog\n  PrologFlags=Alloc,DeferBatch\n");
+    findings.attach(
+        "lines for slurm.conf (custom settings of the cluster in AWS PCS):\n  Prolog=/opt/gpu-prolog/gpu-prolog\n  "
+        "Epilog=/opt/gpu-prolog/gpu-prolog\n  PrologFlags=Alloc,DeferBatch\n");
   }
 }
 

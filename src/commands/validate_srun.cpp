@@ -34,7 +34,8 @@ std::map<std::size_t, std::string> split_by_label(const std::string& out) {
   std::map<std::size_t, std::string> texts;
   for (const std::string_view line : base::each_line(out)) {
     const std::size_t colon = line.find(':');
-    const auto task = colon == std::string_view::npos ? std::nullopt : base::parse_number(base::trim(line.substr(0, colon)));
+    const auto task =
+        colon == std::string_view::npos ? std::nullopt : base::parse_number(base::trim(line.substr(0, colon)));
     if (!task) continue;
     const std::string_view rest = line.substr(colon + 1);
     texts[*task] += std::string(rest.starts_with(' ') ? rest.substr(1) : rest) + "\n";
@@ -64,7 +65,8 @@ void add_checks(std::vector<Told>& told, const std::string& node, const Json& ch
     finding.check = check.value("check", "");
     if (merged.contains(finding.check)) continue;
     const std::string result = check.value("result", "");
-    for (const flow::Judgement judgement : {flow::Judgement::ok, flow::Judgement::warn, flow::Judgement::fail, flow::Judgement::skipped}) {
+    for (const flow::Judgement judgement :
+         {flow::Judgement::ok, flow::Judgement::warn, flow::Judgement::fail, flow::Judgement::skipped}) {
       if (result == flow::show(judgement)) finding.judgement = judgement;
     }
     finding.found = check.value("found", "");
@@ -88,7 +90,8 @@ base::Status validate_imex_by_srun(Context& context, flow::Findings& findings) {
   const std::string job = host.environment.get_or("SLURM_JOB_ID", "");
   const std::string raw = host.environment.get_or("SLURM_JOB_NODELIST", host.environment.get_or("SLURM_NODELIST", ""));
   if (!base::parse_number(job) || raw.empty()) {
-    return Error{ExitCode::surroundings, "validate imex --srun runs inside an allocation (SLURM_JOB_ID and SLURM_JOB_NODELIST are not set)",
+    return Error{ExitCode::surroundings,
+                 "validate imex --srun runs inside an allocation (SLURM_JOB_ID and SLURM_JOB_NODELIST are not set)",
                  "salloc -N2 --exclusive gpu-prolog validate imex --srun"};
   }
   const auto nodes = slurm::expand_hostlist(raw, site::max_job_nodes);
@@ -103,8 +106,21 @@ base::Status validate_imex_by_srun(Context& context, flow::Findings& findings) {
   const std::string count = std::to_string(nodes->size());
   host::Command command;
   command.program = *srun;
-  command.arguments = {"--jobid=" + job, "--overlap", "--immediate=30", "--mem=0", "--gres=none", "--nodes=" + count, "--ntasks=" + count,
-                       "--ntasks-per-node=1", "--kill-on-bad-exit=0", "--label", "--input=none", *self, "validate", "imex", "--json"};
+  command.arguments = {"--jobid=" + job,
+                       "--overlap",
+                       "--immediate=30",
+                       "--mem=0",
+                       "--gres=none",
+                       "--nodes=" + count,
+                       "--ntasks=" + count,
+                       "--ntasks-per-node=1",
+                       "--kill-on-bad-exit=0",
+                       "--label",
+                       "--input=none",
+                       *self,
+                       "validate",
+                       "imex",
+                       "--json"};
   command.environment = {"SLURM_JOB_ID=" + job};
   for (const char* name : {"USER", "HOME"}) {
     if (const auto value = host.environment.get(name)) command.environment.push_back(std::string(name) + "=" + *value);
@@ -142,30 +158,39 @@ base::Status validate_imex_by_srun(Context& context, flow::Findings& findings) {
     if (!answered.contains(node)) silent.push_back(node);
   }
   if (!silent.empty()) {
-    findings.fail(subject, "answers", std::to_string(silent.size()) + " of " + count + " nodes gave no answer: " + slurm::fold_hostlist(silent) +
-                                          (exit.succeeded() ? "" : " (srun: " + host::describe(exit) + ")"),
-                  "see whether gpu-prolog lies at " + *self + " on these nodes and slurmd answers (sinfo -n " + slurm::fold_hostlist(silent) + ")");
+    findings.fail(subject, "answers",
+                  std::to_string(silent.size()) + " of " + count + " nodes gave no answer: " +
+                      slurm::fold_hostlist(silent) + (exit.succeeded() ? "" : " (srun: " + host::describe(exit) + ")"),
+                  "see whether gpu-prolog lies at " + *self + " on these nodes and slurmd answers (sinfo -n " +
+                      slurm::fold_hostlist(silent) + ")");
   } else {
     findings.ok(subject, "answers", "all " + count + " nodes answered");
   }
   for (Told& one : told) {
     const bool everywhere = one.nodes.size() == answered.size() && silent.empty();
     const std::string where = everywhere ? "on every node" : "on " + slurm::fold_hostlist(one.nodes);
-    one.finding.found = one.finding.judgement == flow::Judgement::ok && one.nodes.size() > 1 ? where + " (" + one.nodes.front() + ": " + one.finding.found + ")"
-                                                                                            : where + ": " + one.finding.found;
+    one.finding.found = one.finding.judgement == flow::Judgement::ok && one.nodes.size() > 1
+                            ? where + " (" + one.nodes.front() + ": " + one.finding.found + ")"
+                            : where + ": " + one.finding.found;
     findings.add(one.finding);
   }
   const imex::Merged merged = imex::merge(reports);
   for (const std::string& fault : merged.list_faults) {
-    findings.fail(subject, "node lists", fault, "lists must be the same, in one order, on every node of a domain: see that the prolog ran on both, then restart the job");
+    findings.fail(subject, "node lists", fault,
+                  "lists must be the same, in one order, on every node of a domain: see that the prolog ran on both, "
+                  "then restart the job");
   }
   // A Slurm that did not run the prolog, or a prolog that skipped, leaves every node alone in the same healthy way.
   if (!reports.empty() && merged.domains.empty()) {
-    findings.warn(subject, "node lists", "no node of job " + job + " holds a node list: no prolog has made a domain for it",
-                  "an exclusive job's prolog tells in /var/log/nvidia-imex-prolog.log why it made none; nothing there: Slurm has not run it (gpu-prolog validate cluster)");
+    findings.warn(subject, "node lists",
+                  "no node of job " + job + " holds a node list: no prolog has made a domain for it",
+                  "an exclusive job's prolog tells in /var/log/nvidia-imex-prolog.log why it made none; nothing there: "
+                  "Slurm has not run it (gpu-prolog validate cluster)");
   }
   for (const imex::MergedDomain& domain : merged.domains) {
-    findings.ok(subject, "node lists", "list " + domain.list + " (" + std::to_string(domain.view.nodes.size()) + " nodes) is held by " + slurm::fold_hostlist(domain.holders));
+    findings.ok(subject, "node lists",
+                "list " + domain.list + " (" + std::to_string(domain.view.nodes.size()) + " nodes) is held by " +
+                    slurm::fold_hostlist(domain.holders));
     add_domain_findings(domain.view, domain.names, findings);
   }
   return base::ok();

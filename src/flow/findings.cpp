@@ -13,35 +13,28 @@ constexpr std::size_t longest_text = 4000;
 
 std::string_view colour_of(Judgement judgement) {
   switch (judgement) {
-    case Judgement::ok:
-      return "\033[32m";
-    case Judgement::warn:
-      return "\033[33m";
-    case Judgement::fail:
-      return "\033[31m";
-    case Judgement::skipped:
-      break;
+    case Judgement::ok: return "\033[32m";
+    case Judgement::warn: return "\033[33m";
+    case Judgement::fail: return "\033[31m";
+    case Judgement::skipped: break;
   }
   return "\033[2m";
 }
 
 std::size_t count(const Findings& findings, Judgement judgement) {
   const auto& all = findings.all();
-  return static_cast<std::size_t>(std::count_if(all.begin(), all.end(), [&](const Finding& finding) { return finding.judgement == judgement; }));
+  return static_cast<std::size_t>(
+      std::count_if(all.begin(), all.end(), [&](const Finding& finding) { return finding.judgement == judgement; }));
 }
 
 }  // namespace
 
 std::string_view show(Judgement judgement) {
   switch (judgement) {
-    case Judgement::ok:
-      return "ok";
-    case Judgement::warn:
-      return "warn";
-    case Judgement::fail:
-      return "fail";
-    case Judgement::skipped:
-      return "skipped";
+    case Judgement::ok: return "ok";
+    case Judgement::warn: return "warn";
+    case Judgement::fail: return "fail";
+    case Judgement::skipped: return "skipped";
   }
   return "";
 }
@@ -66,7 +59,9 @@ std::string Findings::first_cause() const {
   if (!first_cause_.empty()) return first_cause_;
   for (const Judgement wanted : {Judgement::fail, Judgement::warn}) {
     for (const Finding& finding : all_) {
-      if (finding.judgement == wanted) return finding.subject + ", " + finding.check + ": " + finding.found + (finding.cure.empty() ? "" : "; " + finding.cure);
+      if (finding.judgement == wanted)
+        return finding.subject + ", " + finding.check + ": " + finding.found +
+               (finding.cure.empty() ? "" : "; " + finding.cure);
     }
   }
   return "";
@@ -91,8 +86,10 @@ std::string to_text(const Findings& findings, bool colour, bool strict) {
     if (!finding.cure.empty()) text += "          -> " + base::printable(finding.cure, longest_text) + "\n";
   }
   for (const std::string& attachment : findings.attachments()) text += "\n" + attachment;
-  text += "\n" + std::to_string(count(findings, Judgement::fail)) + " failed, " + std::to_string(count(findings, Judgement::warn)) + " warned, " +
-          std::to_string(count(findings, Judgement::ok)) + " ok, " + std::to_string(count(findings, Judgement::skipped)) + " skipped";
+  text += "\n" + std::to_string(count(findings, Judgement::fail)) + " failed, " +
+          std::to_string(count(findings, Judgement::warn)) + " warned, " +
+          std::to_string(count(findings, Judgement::ok)) + " ok, " +
+          std::to_string(count(findings, Judgement::skipped)) + " skipped";
   return text + (strict ? " (--strict: a warning counts as a fail)\n" : "\n");
 }
 

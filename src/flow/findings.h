@@ -16,8 +16,8 @@ struct Finding {
   std::string subject;  // imex, mig, job, cluster
   std::string check;    // "driver version", "node list": an interface, two or three lower-case words
   Judgement judgement = Judgement::ok;
-  std::string found;    // what was found, on what
-  std::string cure;     // what to do; for warn and fail
+  std::string found;  // what was found, on what
+  std::string cure;   // what to do; for warn and fail
 };
 
 class Findings {

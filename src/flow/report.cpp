@@ -10,12 +10,9 @@ namespace {
 
 std::string_view word(StepRecord::Outcome outcome) {
   switch (outcome) {
-    case StepRecord::Outcome::done:
-      return "done";
-    case StepRecord::Outcome::failed:
-      return "failed";
-    case StepRecord::Outcome::would:
-      return "would";
+    case StepRecord::Outcome::done: return "done";
+    case StepRecord::Outcome::failed: return "failed";
+    case StepRecord::Outcome::would: return "would";
   }
   return "";
 }

@@ -24,12 +24,9 @@ Level to_level(spdlog::level::level_enum level) {
 std::string_view word(Level level) {
   switch (level) {
     case Level::debug:  // the script's filters know three words
-    case Level::info:
-      return "INFO";
-    case Level::warn:
-      return "WARN";
-    case Level::error:
-      return "ERROR";
+    case Level::info: return "INFO";
+    case Level::warn: return "WARN";
+    case Level::error: return "ERROR";
   }
   return "";
 }
@@ -85,18 +82,10 @@ RunLog::RunLog(const LogOptions& options) {
   if (options.terminal) sinks.push_back(std::make_shared<CallingSink>("%v", "", options.terminal));
   logger_ = std::make_shared<spdlog::logger>("gpu-prolog", sinks.begin(), sinks.end());
   switch (options.level) {
-    case Level::debug:
-      logger_->set_level(spdlog::level::debug);
-      break;
-    case Level::info:
-      logger_->set_level(spdlog::level::info);
-      break;
-    case Level::warn:
-      logger_->set_level(spdlog::level::warn);
-      break;
-    case Level::error:
-      logger_->set_level(spdlog::level::err);
-      break;
+    case Level::debug: logger_->set_level(spdlog::level::debug); break;
+    case Level::info: logger_->set_level(spdlog::level::info); break;
+    case Level::warn: logger_->set_level(spdlog::level::warn); break;
+    case Level::error: logger_->set_level(spdlog::level::err); break;
   }
 }
 

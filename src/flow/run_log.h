@@ -22,9 +22,9 @@ enum class Level { debug, info, warn, error };
 struct LogOptions {
   std::string job;  // may be empty
   Level level = Level::info;
-  std::function<void(std::string_view line)> file;                  // the whole line with its '\n'; empty: none
-  std::function<void(Level level, std::string_view text)> syslog;   // "[INFO] [PID:n] [JOB:n] text"
-  std::function<void(Level level, std::string_view text)> terminal; // the text alone, for a person
+  std::function<void(std::string_view line)> file;                   // the whole line with its '\n'; empty: none
+  std::function<void(Level level, std::string_view text)> syslog;    // "[INFO] [PID:n] [JOB:n] text"
+  std::function<void(Level level, std::string_view text)> terminal;  // the text alone, for a person
 };
 
 class RunLog : public host::Log {

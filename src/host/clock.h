@@ -24,11 +24,11 @@ class Deadline {
  public:
   Deadline(const Clock& clock, milliseconds from_now) : clock_(&clock), end_(clock.now() + from_now) {}
 
-  milliseconds left() const;                     // never negative
+  milliseconds left() const;  // never negative
   bool over() const { return left() == milliseconds::zero(); }
-  milliseconds limit(milliseconds own) const;    // the less of a step's own limit and what is left
-  Deadline within(milliseconds own) const;       // a nearer deadline inside this one
-  Deadline less(milliseconds kept_back) const;   // the same, ending earlier
+  milliseconds limit(milliseconds own) const;   // the less of a step's own limit and what is left
+  Deadline within(milliseconds own) const;      // a nearer deadline inside this one
+  Deadline less(milliseconds kept_back) const;  // the same, ending earlier
 
  private:
   Deadline(const Clock* clock, Clock::time_point end) : clock_(clock), end_(end) {}

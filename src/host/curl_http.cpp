@@ -98,23 +98,15 @@ std::string cause(CURLcode code, CURL* easy, const Transfer& transfer, const Htt
       if (connected > 0) return "no whole answer within " + base::show_duration(request.limit);
       return "no connection within " + base::show_duration(std::min(request.connect_limit, request.limit));
     }
-    case CURLE_FILESIZE_EXCEEDED:
-      return "the answer is larger than " + std::to_string(transfer.body_cap) + " bytes";
-    case CURLE_GOT_NOTHING:
-      return "the connection was closed without an answer";
-    case CURLE_PARTIAL_FILE:
-      return "the answer was cut short";
-    case CURLE_RECV_ERROR:
-      return "the connection broke while the answer was read";
-    case CURLE_SEND_ERROR:
-      return "the connection broke while the request was sent";
+    case CURLE_FILESIZE_EXCEEDED: return "the answer is larger than " + std::to_string(transfer.body_cap) + " bytes";
+    case CURLE_GOT_NOTHING: return "the connection was closed without an answer";
+    case CURLE_PARTIAL_FILE: return "the answer was cut short";
+    case CURLE_RECV_ERROR: return "the connection broke while the answer was read";
+    case CURLE_SEND_ERROR: return "the connection broke while the request was sent";
     case CURLE_UNSUPPORTED_PROTOCOL:
-    case CURLE_WEIRD_SERVER_REPLY:
-      return "the answer is no HTTP";
-    case CURLE_TOO_LARGE:
-      return "the answer's headers are too large";
-    default:
-      return curl_easy_strerror(code);
+    case CURLE_WEIRD_SERVER_REPLY: return "the answer is no HTTP";
+    case CURLE_TOO_LARGE: return "the answer's headers are too large";
+    default: return curl_easy_strerror(code);
   }
 }
 

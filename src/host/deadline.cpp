@@ -11,9 +11,7 @@ milliseconds Deadline::left() const {
 
 milliseconds Deadline::limit(milliseconds own) const { return std::min(own, left()); }
 
-Deadline Deadline::within(milliseconds own) const {
-  return Deadline(clock_, std::min(end_, clock_->now() + own));
-}
+Deadline Deadline::within(milliseconds own) const { return Deadline(clock_, std::min(end_, clock_->now() + own)); }
 
 Deadline Deadline::less(milliseconds kept_back) const { return Deadline(clock_, end_ - kept_back); }
 

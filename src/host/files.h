@@ -21,7 +21,7 @@ struct FileStatus {
   mode_t permissions = 0;  // the lower 12 bits of st_mode
   uid_t uid = 0;
   gid_t gid = 0;
-  std::uint64_t size = 0;  // bytes
+  std::uint64_t size = 0;     // bytes
   unsigned device_major = 0;  // of a device node
   unsigned device_minor = 0;
   std::int64_t modified_ns = 0;  // since the epoch
@@ -58,8 +58,8 @@ class Files {
   // A character device with exactly this mode whatever the umask; replaces anything but a folder in one
   // rename, so that the name never dangles. An empty folder (container runtimes make one in place of a device that they
   // are told to mount and that is not there) is removed first; one that holds something is an error.
-  virtual base::Status make_char_device(const std::string& path, unsigned device_major,
-                                        unsigned device_minor, mode_t mode) = 0;
+  virtual base::Status make_char_device(const std::string& path, unsigned device_major, unsigned device_minor,
+                                        mode_t mode) = 0;
   virtual base::Status set_permissions(const std::string& path, mode_t mode) = 0;
   virtual base::Status rename(const std::string& from, const std::string& to) = 0;
   virtual base::Status remove(const std::string& path) = 0;  // a missing file is fine

@@ -11,7 +11,7 @@
 namespace host {
 
 struct HttpRequest {
-  std::string method;                // GET or PUT
+  std::string method;  // GET or PUT
   std::string url;
   std::vector<std::string> headers;  // "Name: value"
   std::chrono::milliseconds connect_limit{0};

@@ -14,8 +14,9 @@ namespace host {
 // is not written to; neither is a folder made. What goes wrong is told once by take_problem() and then forgotten.
 class LogFile {
  public:
-  LogFile() = default;                                             // writes nowhere
-  static LogFile open(const std::string& path, const Root& root);  // made with mode 0644, as the script's was: filters read it
+  LogFile() = default;  // writes nowhere
+  static LogFile open(const std::string& path,
+                      const Root& root);  // made with mode 0644, as the script's was: filters read it
 
   // One write for a line, so that lines of runs at the same time do not mix. A missing '\n' is added; control
   // characters and bytes that are no UTF-8 are made visible.

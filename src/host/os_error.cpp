@@ -13,22 +13,15 @@ std::string cure_for(int os_error) {
     case EPERM:
       return "run as root; if this is root, look at the permissions, the mount options and the security module";
     case ENOSPC:
-    case EDQUOT:
-      return "make room on that file system";
-    case EROFS:
-      return "mount that file system read-write";
-    case EIO:
-      return "look at the kernel's log (dmesg): the disk reports an error";
-    case ELOOP:
-      return "a symbolic link is in the way: remove it or name its target";
+    case EDQUOT: return "make room on that file system";
+    case EROFS: return "mount that file system read-write";
+    case EIO: return "look at the kernel's log (dmesg): the disk reports an error";
+    case ELOOP: return "a symbolic link is in the way: remove it or name its target";
     case EMFILE:
-    case ENFILE:
-      return "raise the limit of open files";
+    case ENFILE: return "raise the limit of open files";
     case EAGAIN:
-    case ENOMEM:
-      return "the node is out of memory or processes: look at what uses them";
-    default:
-      return "";
+    case ENOMEM: return "the node is out of memory or processes: look at what uses them";
+    default: return "";
   }
 }
 

@@ -29,9 +29,7 @@ std::string last_words(const Exit& exit) {
 std::string describe(const Exit& exit) {
   std::string text;
   switch (exit.ending) {
-    case Exit::Ending::exited:
-      text = "exit " + std::to_string(exit.status);
-      break;
+    case Exit::Ending::exited: text = "exit " + std::to_string(exit.status); break;
     case Exit::Ending::signalled: {
       const char* const name = sigabbrev_np(exit.status);
       text = "ended by signal " + std::to_string(exit.status) + (name != nullptr ? " (" + std::string(name) + ")" : "");
@@ -40,11 +38,8 @@ std::string describe(const Exit& exit) {
     case Exit::Ending::timed_out:
       text = "no end after " + base::show_duration(exit.took) + ", so it was stopped";
       break;
-    case Exit::Ending::interrupted:
-      text = "stopped because gpu-prolog was told to stop";
-      break;
-    case Exit::Ending::not_started:
-      return "could not be started: " + os_words(exit.status);
+    case Exit::Ending::interrupted: text = "stopped because gpu-prolog was told to stop"; break;
+    case Exit::Ending::not_started: return "could not be started: " + os_words(exit.status);
   }
   if (exit.unkillable) text += "; it is still there after KILL (waiting in the kernel)";
   const std::string words = last_words(exit);

@@ -31,11 +31,11 @@ struct Command {
 struct Exit {
   enum class Ending { exited, signalled, timed_out, interrupted, not_started };
   Ending ending = Ending::not_started;
-  int status = 0;          // exit status, signal number, or errno where not_started
+  int status = 0;  // exit status, signal number, or errno where not_started
   std::string out;
   std::string err;
-  bool cut = false;        // more came than output_cap
-  bool unkillable = false; // still there after KILL (uninterruptible wait in the kernel)
+  bool cut = false;         // more came than output_cap
+  bool unkillable = false;  // still there after KILL (uninterruptible wait in the kernel)
   milliseconds took{0};
 
   bool succeeded() const { return ending == Ending::exited && status == 0; }

@@ -37,49 +37,27 @@ std::string octal(mode_t mode) {
 
 std::string in_words(mode_t mode) {
   switch (mode & S_IFMT) {
-    case S_IFREG:
-      return "a regular file";
-    case S_IFDIR:
-      return "a folder";
-    case S_IFLNK:
-      return "a link";
-    case S_IFCHR:
-      return "a character device";
-    case S_IFBLK:
-      return "a block device";
-    case S_IFIFO:
-      return "a FIFO";
-    case S_IFSOCK:
-      return "a socket";
-    default:
-      return "something unknown";
+    case S_IFREG: return "a regular file";
+    case S_IFDIR: return "a folder";
+    case S_IFLNK: return "a link";
+    case S_IFCHR: return "a character device";
+    case S_IFBLK: return "a block device";
+    case S_IFIFO: return "a FIFO";
+    case S_IFSOCK: return "a socket";
+    default: return "something unknown";
   }
 }
 
 FileStatus to_status(const struct stat& found) {
   FileStatus status;
   switch (found.st_mode & S_IFMT) {
-    case S_IFDIR:
-      status.kind = FileStatus::Kind::directory;
-      break;
-    case S_IFLNK:
-      status.kind = FileStatus::Kind::link;
-      break;
-    case S_IFCHR:
-      status.kind = FileStatus::Kind::char_device;
-      break;
-    case S_IFBLK:
-      status.kind = FileStatus::Kind::block_device;
-      break;
-    case S_IFIFO:
-      status.kind = FileStatus::Kind::fifo;
-      break;
-    case S_IFSOCK:
-      status.kind = FileStatus::Kind::socket;
-      break;
-    default:
-      status.kind = FileStatus::Kind::regular;
-      break;
+    case S_IFDIR: status.kind = FileStatus::Kind::directory; break;
+    case S_IFLNK: status.kind = FileStatus::Kind::link; break;
+    case S_IFCHR: status.kind = FileStatus::Kind::char_device; break;
+    case S_IFBLK: status.kind = FileStatus::Kind::block_device; break;
+    case S_IFIFO: status.kind = FileStatus::Kind::fifo; break;
+    case S_IFSOCK: status.kind = FileStatus::Kind::socket; break;
+    default: status.kind = FileStatus::Kind::regular; break;
   }
   status.permissions = found.st_mode & 07777U;
   status.uid = found.st_uid;

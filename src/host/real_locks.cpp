@@ -54,7 +54,8 @@ base::Result<Descriptor> open_folder(const std::string& folder, const std::strin
   struct stat found {};
   if (!opened || fstat(opened.get(), &found) != 0) {
     base::Error error = os_failure(ExitCode::surroundings, what + ": cannot open " + folder, errno);
-    if (error.os_error == ENOTDIR || error.os_error == ELOOP) error.cure = "remove " + folder + ": it must be a folder, or not be there";
+    if (error.os_error == ENOTDIR || error.os_error == ELOOP)
+      error.cure = "remove " + folder + ": it must be a folder, or not be there";
     return error;
   }
   if (!is_ours(found)) return not_ours(what, folder);
@@ -69,14 +70,16 @@ base::Result<Descriptor> open_lock_file(int folder, const std::string& name, con
   struct stat found {};
   if (!file || fstat(file.get(), &found) != 0) {
     base::Error error = os_failure(ExitCode::surroundings, what, errno);
-    if (error.os_error == EISDIR || error.os_error == ELOOP || error.os_error == ENXIO) error.cure = "remove " + path + ": it must be a regular file, or not be there";
+    if (error.os_error == EISDIR || error.os_error == ELOOP || error.os_error == ENXIO)
+      error.cure = "remove " + path + ": it must be a regular file, or not be there";
     return error;
   }
   if (!S_ISREG(found.st_mode)) {
     return base::Error{ExitCode::surroundings, what + ": it is not a regular file", "remove " + path};
   }
   if (!is_ours(found)) return not_ours(what, path);
-  if ((found.st_mode & 077U) != 0 && fchmod(file.get(), 0600) != 0) return os_failure(ExitCode::surroundings, what, errno);
+  if ((found.st_mode & 077U) != 0 && fchmod(file.get(), 0600) != 0)
+    return os_failure(ExitCode::surroundings, what, errno);
   return file;
 }
 

@@ -27,7 +27,7 @@ namespace {
 using SteadyClock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-constexpr milliseconds kill_wait{2000};       // for the kernel to act on KILL
+constexpr milliseconds kill_wait{2000};  // for the kernel to act on KILL
 constexpr milliseconds progress_step{1000};
 constexpr milliseconds longest_poll{5};       // where there is no pidfd (qemu's user mode has none)
 constexpr milliseconds group_end_wait{250};   // for the killed rest of the group to be gone
@@ -447,7 +447,8 @@ std::vector<Exit> RealProcesses::run_all(const std::vector<Command>& commands) {
   for (std::size_t first = 0; first < commands.size(); first += side_by_side) {
     const std::size_t last = std::min(first + side_by_side, commands.size());
     std::vector<std::jthread> threads;
-    for (std::size_t i = first; i < last; ++i) threads.emplace_back([this, &commands, &exits, i] { exits[i] = run(commands[i]); });
+    for (std::size_t i = first; i < last; ++i)
+      threads.emplace_back([this, &commands, &exits, i] { exits[i] = run(commands[i]); });
   }
   return exits;
 }

@@ -53,8 +53,7 @@ base::Result<unsigned> find_major(const host::Files& files) {
   if (!devices) return Error{ExitCode::change, devices.error().what, "see whether /proc is mounted"};
   const auto device_major = parse_channel_major(*devices);
   if (!device_major) {
-    return Error{ExitCode::change,
-                 "no IMEX channel device: /proc/devices has no " + std::string(site::channel_driver),
+    return Error{ExitCode::change, "no IMEX channel device: /proc/devices has no " + std::string(site::channel_driver),
                  "verify that the NVIDIA driver is installed and loaded (`nvidia-smi`), and that "
                  "/proc/devices contains nvidia-caps-imex-channels"};
   }
@@ -77,14 +76,12 @@ std::optional<unsigned> parse_channel_major(std::string_view proc_devices) {
 }
 
 std::string describe(const Channel& channel) {
-  const std::string what = std::string(site::channel0) + " (device " + std::to_string(channel.device_major) + ":0, mode 0666)";
+  const std::string what =
+      std::string(site::channel0) + " (device " + std::to_string(channel.device_major) + ":0, mode 0666)";
   switch (channel.outcome) {
-    case Channel::Outcome::right_already:
-      return what + " is right already";
-    case Channel::Outcome::made:
-      return "made " + what;
-    case Channel::Outcome::repaired:
-      return "repaired " + what + ", it was: " + channel.found;
+    case Channel::Outcome::right_already: return what + " is right already";
+    case Channel::Outcome::made: return "made " + what;
+    case Channel::Outcome::repaired: return "repaired " + what + ", it was: " + channel.found;
     case Channel::Outcome::left_to_slurm:
       return "left alone: SwitchType is switch/nvidia_imex, so Slurm makes each job's channel";
   }
@@ -116,17 +113,20 @@ base::Result<Channel> ensure_channel(host::Files& files, host::Log& log) {
     const bool mode_only = *status && channel.found.starts_with("mode ");
     auto changed = mode_only ? files.set_permissions(path, channel_mode)
                              : files.make_char_device(path, *device_major, 0, channel_mode);
-    if (!changed) return Error{ExitCode::change, changed.error().what, "see what is at " + path + " and whether /dev can be written"};
+    if (!changed)
+      return Error{ExitCode::change, changed.error().what,
+                   "see what is at " + path + " and whether /dev can be written"};
     const auto after = files.status(path);
     if (!after) return Error{ExitCode::change, after.error().what, ""};
     if (const std::string still = fault_of(*after, *device_major); !still.empty()) {
-      return Error{ExitCode::change, "cannot make " + path + ": it is still wrong (" + still + ")", "see what else manages /dev"};
+      return Error{ExitCode::change, "cannot make " + path + ": it is still wrong (" + still + ")",
+                   "see what else manages /dev"};
     }
   }
   // A dry run's channel that is not there yet cannot be opened: nothing to learn from that.
   if (const int error = files.probe_device(path); error == ENXIO || error == ENODEV) {
-    log.warn(path + " exists, but no driver answers behind device " + std::to_string(*device_major) +
-             ":0 (" + std::strerror(error) + "): is the NVIDIA driver loaded and ImexChannelCount above 0?");
+    log.warn(path + " exists, but no driver answers behind device " + std::to_string(*device_major) + ":0 (" +
+             std::strerror(error) + "): is the NVIDIA driver loaded and ImexChannelCount above 0?");
   } else if (error != 0) {
     return Error{ExitCode::change, "cannot open " + path + ": " + std::strerror(error),
                  "a process of the job could not open it either; see how /dev is mounted (nodev?) and limited"};

@@ -25,7 +25,8 @@ std::string_view unquote(std::string_view value) {
 }  // namespace
 
 std::string describe(const DaemonConfig& config) {
-  return "node list " + config.nodes_config + ", server port " + std::to_string(config.server_port) + ", command service " +
+  return "node list " + config.nodes_config + ", server port " + std::to_string(config.server_port) +
+         ", command service " +
          (config.command_enabled ? "on port " + std::to_string(config.command_port) : std::string("off"));
 }
 

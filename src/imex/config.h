@@ -10,11 +10,11 @@
 namespace imex {
 
 struct DaemonConfig {
-  std::string nodes_config;      // IMEX_NODE_CONFIG_FILE, else the default
-  unsigned server_port = 0;      // SERVER_PORT
-  unsigned command_port = 0;     // IMEX_CMD_PORT
-  bool command_enabled = true;   // IMEX_CMD_ENABLED
-  std::string quorum;            // IMEX_WAIT_FOR_QUORUM, as written
+  std::string nodes_config;     // IMEX_NODE_CONFIG_FILE, else the default
+  unsigned server_port = 0;     // SERVER_PORT
+  unsigned command_port = 0;    // IMEX_CMD_PORT
+  bool command_enabled = true;  // IMEX_CMD_ENABLED
+  std::string quorum;           // IMEX_WAIT_FOR_QUORUM, as written
 };
 
 std::string describe(const DaemonConfig& config);

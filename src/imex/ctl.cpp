@@ -31,8 +31,8 @@ LocalStatus ToolCtl::local_status(host::milliseconds limit) {
 
 base::Result<DomainView> ToolCtl::domain(host::milliseconds limit) {
   const auto failed = [](const host::Exit& exit, const std::string& call) {
-    return Error{exit.ending == Ending::timed_out ? ExitCode::time_out : ExitCode::source, call + ": " + host::describe(exit),
-                 "run `nvidia-imex-ctl -N` by hand on this node"};
+    return Error{exit.ending == Ending::timed_out ? ExitCode::time_out : ExitCode::source,
+                 call + ": " + host::describe(exit), "run `nvidia-imex-ctl -N` by hand on this node"};
   };
   if (!no_json_) {
     const host::Exit exit = run({"-N", "-j"}, limit);
@@ -40,7 +40,8 @@ base::Result<DomainView> ToolCtl::domain(host::milliseconds limit) {
     auto view = parse_status_json(exit.out);
     if (view) return view;
     // A daemon that is not there yet is told on either form; only other words mean that -j is not known.
-    if (exit.status != 0 && base::contains_ignoring_case(exit.out + exit.err, "error code")) return failed(exit, "nvidia-imex-ctl -N -j");
+    if (exit.status != 0 && base::contains_ignoring_case(exit.out + exit.err, "error code"))
+      return failed(exit, "nvidia-imex-ctl -N -j");
   }
   const host::Exit exit = run({"-N"}, limit);
   if (exit.ending != Ending::exited) return failed(exit, "nvidia-imex-ctl -N");

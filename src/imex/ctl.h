@@ -13,9 +13,9 @@
 namespace imex {
 
 struct LocalStatus {
-  std::string word;  // empty: not yet known
-  std::string why;   // for an empty word: what was said instead
-  bool hung = false; // the call met its limit
+  std::string word;   // empty: not yet known
+  std::string why;    // for an empty word: what was said instead
+  bool hung = false;  // the call met its limit
 };
 
 class Ctl {

@@ -24,7 +24,8 @@ std::string named(const std::vector<std::string>& nodes, const std::vector<std::
 
 std::string list_up(const std::vector<std::string>& parts) {
   constexpr std::size_t most = 6;
-  std::vector<std::string> first(parts.begin(), parts.begin() + static_cast<std::ptrdiff_t>(std::min(parts.size(), most)));
+  std::vector<std::string> first(parts.begin(),
+                                 parts.begin() + static_cast<std::ptrdiff_t>(std::min(parts.size(), most)));
   std::string text = base::join(first, ", ");
   if (parts.size() > most) text += " and " + std::to_string(parts.size() - most) + " more";
   return text;
@@ -75,14 +76,16 @@ Verdict judge(const DomainView& view, const std::vector<std::string>& nodes, con
       // One dead node is one finding, not 34 pairs.
       if (!is_ready(view, from) || !is_ready(view, to)) continue;
       verdict.unconnected.emplace_back(from, to);
-      pairs.push_back(named(nodes, addresses, from) + " to " + named(nodes, addresses, to) + " " + std::string(show_cell(link)));
+      pairs.push_back(named(nodes, addresses, from) + " to " + named(nodes, addresses, to) + " " +
+                      std::string(show_cell(link)));
     }
   }
   const bool whole = verdict.not_ready.empty() && verdict.unconnected.empty();
   // A release that prints no state leaves it empty; one that says DOWN knows more than its own table.
   verdict.up = whole && (view.state.empty() || view.state == "UP");
   if (whole && !verdict.up) {
-    verdict.told = "every pair of peers is shown as connected, but the domain state is " + base::printable(view.state, 40);
+    verdict.told =
+        "every pair of peers is shown as connected, but the domain state is " + base::printable(view.state, 40);
   } else if (whole) {
     verdict.told = "all " + std::to_string(addresses.size()) + " nodes READY, every pair connected";
   } else {
@@ -94,7 +97,8 @@ Verdict judge(const DomainView& view, const std::vector<std::string>& nodes, con
 
 std::string describe(const DomainOutcome& outcome) {
   std::string text = outcome.up ? "UP: " + outcome.told : "not up: " + outcome.told;
-  if (outcome.restarts > 0) text += " (own daemon restarted " + std::to_string(outcome.restarts) + " times to cure a node map mismatch)";
+  if (outcome.restarts > 0)
+    text += " (own daemon restarted " + std::to_string(outcome.restarts) + " times to cure a node map mismatch)";
   return text;
 }
 
@@ -104,7 +108,8 @@ std::string describe(const Released& released) {
   return "still another list on " + list_up(released.still_held) + "; going on";
 }
 
-Released await_peers_released(Ctl& ctl, host::Clock& clock, host::Log& log, const DomainTask& task, const host::Deadline& deadline) {
+Released await_peers_released(Ctl& ctl, host::Clock& clock, host::Log& log, const DomainTask& task,
+                              const host::Deadline& deadline) {
   Released released;
   std::vector<std::size_t> asked;
   for (std::size_t id = 0; id < task.addresses.size(); ++id) {
@@ -114,7 +119,8 @@ Released await_peers_released(Ctl& ctl, host::Clock& clock, host::Log& log, cons
   for (bool first = true; !asked.empty() && !deadline.over(); first = false) {
     std::vector<std::string> addresses;
     for (const std::size_t id : asked) addresses.push_back(task.addresses[id]);
-    const auto views = ctl.peer_domains(addresses, task.command_port, std::max(deadline.limit(peer_limit), host::milliseconds(100)));
+    const auto views =
+        ctl.peer_domains(addresses, task.command_port, std::max(deadline.limit(peer_limit), host::milliseconds(100)));
     std::vector<std::size_t> holding;
     for (std::size_t i = 0; i < asked.size(); ++i) {
       if (views[i] && !same_list(*views[i], task.addresses)) holding.push_back(asked[i]);
@@ -130,7 +136,8 @@ Released await_peers_released(Ctl& ctl, host::Clock& clock, host::Log& log, cons
     pause = std::min(pause * 2, host::milliseconds(1000));
   }
   if (!released.still_held.empty()) {
-    log.warn("another list is still held by " + list_up(released.still_held) + "; starting all the same, a mismatch is cured once they restart");
+    log.warn("another list is still held by " + list_up(released.still_held) +
+             "; starting all the same, a mismatch is cured once they restart");
   }
   return released;
 }
@@ -161,7 +168,8 @@ base::Result<DomainOutcome> await_domain(Ctl& ctl, host::Clock& clock, host::Log
       const Verdict verdict = judge(*view, task.nodes, task.addresses, task.own);
       outcome.told = verdict.told;
       outcome.mismatch = !verdict.own_mismatch.empty();
-      for (const auto& [from, to] : verdict.unconnected) outcome.mismatch |= view->links[from][to] == Link::map_mismatch;
+      for (const auto& [from, to] : verdict.unconnected)
+        outcome.mismatch |= view->links[from][to] == Link::map_mismatch;
       if (verdict.up) {
         if (!holding) up_since = clock.now();
         holding = true;
@@ -177,7 +185,8 @@ base::Result<DomainOutcome> await_domain(Ctl& ctl, host::Clock& clock, host::Log
       std::size_t cured_by_restart = 0;
       for (std::size_t peer = 0; !verdict.other_list && peer < blocked.size(); ++peer) {
         Blocked& memory = blocked[peer];
-        const bool is_blocked = std::find(verdict.own_mismatch.begin(), verdict.own_mismatch.end(), peer) != verdict.own_mismatch.end();
+        const bool is_blocked =
+            std::find(verdict.own_mismatch.begin(), verdict.own_mismatch.end(), peer) != verdict.own_mismatch.end();
         if (is_blocked && !memory.met) {
           memory.met = true;
           log.warn("node map mismatch (!M!) with " + named(task.nodes, task.addresses, peer) +
@@ -199,7 +208,9 @@ base::Result<DomainOutcome> await_domain(Ctl& ctl, host::Clock& clock, host::Log
         const host::milliseconds jitter = jitter_step * static_cast<int>(task.own);
         if (!clock.sleep(deadline.limit(jitter))) break;
         if (const auto ours = hands.still_ours(); !ours || !*ours) return ended(ours);
-        log.warn("restarting our own daemon: a blocked peer holds this job's list now, and only a restart of this side lifts the block");
+        log.warn(
+            "restarting our own daemon: a blocked peer holds this job's list now, and only a restart of this side "
+            "lifts the block");
         if (auto restarted = hands.restart(); !restarted) return restarted.error();
         ++outcome.restarts;
         blocked.assign(blocked.size(), Blocked{});

@@ -16,11 +16,11 @@ namespace imex {
 // What one look at the domain means for this node. Pure.
 struct Verdict {
   bool up = false;
-  bool other_list = false;                 // the daemon shows other nodes than our list
-  std::vector<std::size_t> not_ready;      // node ids
-  std::vector<std::size_t> own_mismatch;   // peers our own daemon has blocked (!M!)
+  bool other_list = false;                                       // the daemon shows other nodes than our list
+  std::vector<std::size_t> not_ready;                            // node ids
+  std::vector<std::size_t> own_mismatch;                         // peers our own daemon has blocked (!M!)
   std::vector<std::pair<std::size_t, std::size_t>> unconnected;  // ordered pairs, dead nodes left out
-  std::string told;                        // one line: who is missing or unconnected, by node name
+  std::string told;  // one line: who is missing or unconnected, by node name
 };
 
 // `nodes`: the names, `addresses`: the list, both in list order; `own`: our place in it.
@@ -32,14 +32,14 @@ struct DomainTask {
   std::vector<std::string> addresses;
   std::size_t own = 0;
   unsigned command_port = 0;
-  host::milliseconds settle{0};   // how long UP must hold without change; zero: one look is enough
+  host::milliseconds settle{0};  // how long UP must hold without change; zero: one look is enough
 };
 
 struct DomainOutcome {
   bool up = false;
-  bool mismatch = false;          // at the end a pair was blocked by differing lists
-  bool ended = false;             // the domain is no longer this job's: its epilog has run
-  int restarts = 0;               // of our own daemon, to cure mismatches
+  bool mismatch = false;  // at the end a pair was blocked by differing lists
+  bool ended = false;     // the domain is no longer this job's: its epilog has run
+  int restarts = 0;       // of our own daemon, to cure mismatches
   std::string told;
 };
 
@@ -55,7 +55,8 @@ std::string describe(const Released& released);
 // Before our own start: waits while a peer's daemon still holds another list than ours (its prolog has yet to
 // restart it), since a difference that is met blocks the pair on both sides. A peer that does not answer holds
 // nothing against us. Never an error: at the deadline we go on, and await_domain cures what we meet.
-Released await_peers_released(Ctl& ctl, host::Clock& clock, host::Log& log, const DomainTask& task, const host::Deadline& deadline);
+Released await_peers_released(Ctl& ctl, host::Clock& clock, host::Log& log, const DomainTask& task,
+                              const host::Deadline& deadline);
 
 struct DomainHands {
   // Restarts our own daemon with the same list; an error ends the wait.

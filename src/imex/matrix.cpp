@@ -13,34 +13,29 @@ namespace {
 // One character a cell, so that 72 nodes fit a terminal.
 char glyph(Link link) {
   switch (link) {
-    case Link::version_mismatch:
-      return 'V';
-    case Link::map_mismatch:
-      return 'M';
-    default:
-      return show_cell(link).front();
+    case Link::version_mismatch: return 'V';
+    case Link::map_mismatch: return 'M';
+    default: return show_cell(link).front();
   }
 }
 
 std::string cure_of(Link link) {
   switch (link) {
-    case Link::connected:
-      return "";
+    case Link::connected: return "";
     case Link::never:
       return "is TCP port 50000 (SERVER_PORT) open between the two nodes (security group), and did both prologs run?";
     case Link::invalid:
       return "the daemon there does not answer: see `systemctl status nvidia-imex` and /var/log/nvidia-imex.log on it";
     case Link::recovering:
     case Link::disconnected:
-      return "the other daemon went away after it was connected: see its /var/log/nvidia-imex.log, then restart the job";
-    case Link::authenticating:
-      return "authentication hangs: compare IMEX_AUTH_* in config.cfg on both nodes";
-    case Link::version_mismatch:
-      return "install the same nvidia-imex version on every node";
+      return "the other daemon went away after it was connected: see its /var/log/nvidia-imex.log, then restart the "
+             "job";
+    case Link::authenticating: return "authentication hangs: compare IMEX_AUTH_* in config.cfg on both nodes";
+    case Link::version_mismatch: return "install the same nvidia-imex version on every node";
     case Link::map_mismatch:
-      return "compare /etc/nvidia-imex/nodes_config.cfg on both nodes, see that the prolog ran on both, then restart the job";
-    case Link::unknown:
-      return "run `nvidia-imex-ctl -N` by hand and read its legend";
+      return "compare /etc/nvidia-imex/nodes_config.cfg on both nodes, see that the prolog ran on both, then restart "
+             "the job";
+    case Link::unknown: return "run `nvidia-imex-ctl -N` by hand and read its legend";
   }
   return "";
 }
@@ -93,7 +88,8 @@ std::string draw_matrix(const DomainView& view, const std::vector<std::string>& 
     status_width = std::max(status_width, base::printable(view.nodes[id].status, 30).size());
     if (id < names.size()) name_width = std::max(name_width, base::printable(names[id], 60).size());
   }
-  const auto row_head = [&](const std::string& id, const std::string& name, const std::string& address, const std::string& status, const std::string& version) {
+  const auto row_head = [&](const std::string& id, const std::string& name, const std::string& address,
+                            const std::string& status, const std::string& version) {
     std::string head = pad(id, 4);
     if (name_width > 0) head += pad(name, name_width + 2);
     head += pad(address, address_width + 2) + pad(status, status_width + 2);
@@ -109,9 +105,11 @@ std::string draw_matrix(const DomainView& view, const std::vector<std::string>& 
   std::string text = (count > 10 ? tens + "\n" : "") + ones + "\n";
   for (std::size_t from = 0; from < count; ++from) {
     const NodeView& node = view.nodes[from];
-    text += row_head(std::to_string(from), from < names.size() ? base::printable(names[from], 60) : "", base::printable(node.address, 60),
-                     base::printable(node.status.empty() ? "-" : node.status, 30), base::printable(node.version, 12));
-    for (std::size_t to = 0; to < count; ++to) text += std::string(1, from == to ? '.' : glyph(view.links[from][to])) + gap;
+    text += row_head(std::to_string(from), from < names.size() ? base::printable(names[from], 60) : "",
+                     base::printable(node.address, 60), base::printable(node.status.empty() ? "-" : node.status, 30),
+                     base::printable(node.version, 12));
+    for (std::size_t to = 0; to < count; ++to)
+      text += std::string(1, from == to ? '.' : glyph(view.links[from][to])) + gap;
     text += "\n";
   }
   std::map<char, Link> seen;
@@ -120,7 +118,8 @@ std::string draw_matrix(const DomainView& view, const std::vector<std::string>& 
       if (from != to) seen.emplace(glyph(view.links[from][to]), view.links[from][to]);
     }
   }
-  for (const auto& [mark, link] : seen) text += "    " + std::string(1, mark) + "  " + std::string(explain(link)) + "\n";
+  for (const auto& [mark, link] : seen)
+    text += "    " + std::string(1, mark) + "  " + std::string(explain(link)) + "\n";
   return text;
 }
 
@@ -132,8 +131,10 @@ std::vector<DomainFault> explain_faults(const DomainView& view, const std::vecto
     if (is_ready(view, id)) continue;
     told[id] = true;
     const std::string status = view.nodes[id].status.empty() ? "silent" : base::printable(view.nodes[id].status, 40);
-    faults.push_back({{id}, called(view, names, id) + " is " + status + "; none of its " + std::to_string(count - 1) + " peers can use it",
-                      "on that node: `systemctl status nvidia-imex`, /var/log/nvidia-imex.log and /var/log/nvidia-imex-prolog.log"});
+    faults.push_back(
+        {{id},
+         called(view, names, id) + " is " + status + "; none of its " + std::to_string(count - 1) + " peers can use it",
+         "on that node: `systemctl status nvidia-imex`, /var/log/nvidia-imex.log and /var/log/nvidia-imex-prolog.log"});
   }
   using Pair = std::pair<std::size_t, std::size_t>;
   std::map<Pair, Link> wrong;  // unordered pairs of live nodes
@@ -150,7 +151,8 @@ std::vector<DomainFault> explain_faults(const DomainView& view, const std::vecto
       ++share[pair.first];
       ++share[pair.second];
     }
-    const auto worst = std::max_element(share.begin(), share.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
+    const auto worst =
+        std::max_element(share.begin(), share.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
     if (worst->second < 3) break;
     std::map<Link, std::vector<std::size_t>> peers;
     for (auto it = wrong.begin(); it != wrong.end();) {
@@ -165,15 +167,16 @@ std::vector<DomainFault> explain_faults(const DomainView& view, const std::vecto
     for (auto& [link, ids] : peers) {
       std::sort(ids.begin(), ids.end());
       faults.push_back({{worst->first},
-                        called(view, names, worst->first) + " is not connected with " + std::to_string(ids.size()) + " of its peers (" + show_ids(ids) + "): " +
-                            std::string(show_cell(link)) + ", " + std::string(explain(link)),
+                        called(view, names, worst->first) + " is not connected with " + std::to_string(ids.size()) +
+                            " of its peers (" + show_ids(ids) + "): " + std::string(show_cell(link)) + ", " +
+                            std::string(explain(link)),
                         cure_of(link)});
     }
   }
   for (const auto& [pair, link] : wrong) {
     faults.push_back({{pair.first, pair.second},
-                      called(view, names, pair.first) + " and " + called(view, names, pair.second) + " are not connected: " +
-                          std::string(show_cell(link)) + ", " + std::string(explain(link)),
+                      called(view, names, pair.first) + " and " + called(view, names, pair.second) +
+                          " are not connected: " + std::string(show_cell(link)) + ", " + std::string(explain(link)),
                       cure_of(link)});
   }
   return faults;

@@ -76,10 +76,12 @@ base::Result<NodeReport> parse_node_report(std::string_view text) {
     if (!json.at("own").is_null()) report.own = json.at("own").get<std::size_t>();
     if (!json.at("view").is_null()) report.view = to_view(json.at("view"));
   } catch (const std::exception& exception) {
-    return Error{ExitCode::source, std::string("a node's report cannot be read: ") + exception.what(), "install one gpu-prolog version on every node"};
+    return Error{ExitCode::source, std::string("a node's report cannot be read: ") + exception.what(),
+                 "install one gpu-prolog version on every node"};
   }
   if (report.list.size() > most_nodes || (report.own && *report.own >= report.list.size())) {
-    return Error{ExitCode::source, "a node's report contradicts itself", "install one gpu-prolog version on every node"};
+    return Error{ExitCode::source, "a node's report contradicts itself",
+                 "install one gpu-prolog version on every node"};
   }
   return report;
 }
@@ -118,8 +120,9 @@ Merged merge(const std::vector<NodeReport>& reports) {
       if (holder == holder_of_address.end()) continue;
       const std::string other = list_name(holder->second->list);
       if (other == domain.list) continue;
-      merged.list_faults.push_back("node " + holder->second->node + " (" + node.address + ") is in the list " + domain.list + " of " +
-                                   (domain.holders.empty() ? std::string("others") : domain.holders.front()) + ", but holds the list " + other);
+      merged.list_faults.push_back(
+          "node " + holder->second->node + " (" + node.address + ") is in the list " + domain.list + " of " +
+          (domain.holders.empty() ? std::string("others") : domain.holders.front()) + ", but holds the list " + other);
     }
   }
   return merged;

@@ -13,10 +13,10 @@ namespace imex {
 
 // What one node tells of itself: a part of `validate imex --json`.
 struct NodeReport {
-  std::string node;                 // Slurm's name
-  std::vector<std::string> list;    // addresses of its node list, in order
-  std::optional<std::size_t> own;   // its place in that list
-  std::optional<DomainView> view;   // as its daemon sees the domain
+  std::string node;                // Slurm's name
+  std::vector<std::string> list;   // addresses of its node list, in order
+  std::optional<std::size_t> own;  // its place in that list
+  std::optional<DomainView> view;  // as its daemon sees the domain
 };
 
 std::string render_node_report(const NodeReport& report);
@@ -33,8 +33,8 @@ struct MergedDomain {
 };
 
 struct Merged {
-  std::vector<MergedDomain> domains;        // one for each list, that of the first node first
-  std::vector<std::string> list_faults;     // a node that is in a list but holds another one
+  std::vector<MergedDomain> domains;     // one for each list, that of the first node first
+  std::vector<std::string> list_faults;  // a node that is in a list but holds another one
 };
 
 Merged merge(const std::vector<NodeReport>& reports);

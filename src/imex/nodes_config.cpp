@@ -18,7 +18,8 @@ std::string folder_of(const std::string& path) {
 
 Error cannot_write(const std::string& path, const Error& error) {
   return Error{ExitCode::change, "cannot write the IMEX node list " + path + ": " + error.what,
-               "see whether " + folder_of(path) + " exists, is writable and has space left", base::Blame::local, error.os_error};
+               "see whether " + folder_of(path) + " exists, is writable and has space left", base::Blame::local,
+               error.os_error};
 }
 
 }  // namespace
@@ -46,8 +47,10 @@ base::Status check_nodes_config_place(host::Files& files, const std::string& pat
   const auto shared = files.on_network_file_system(folder_of(path));
   if (!shared) return cannot_write(path, shared.error());
   if (*shared) {
-    return Error{ExitCode::change, "the IMEX node list " + path + " lies on a network file system, where nodes overwrite each other's list",
-                 "set IMEX_NODE_CONFIG_FILE in /etc/nvidia-imex/config.cfg to a path on this node's own disk"};
+    return Error{
+        ExitCode::change,
+        "the IMEX node list " + path + " lies on a network file system, where nodes overwrite each other's list",
+        "set IMEX_NODE_CONFIG_FILE in /etc/nvidia-imex/config.cfg to a path on this node's own disk"};
   }
   if (auto rehearsed = files.rehearse_replace(path, content, list_mode); !rehearsed) {
     return cannot_write(path, rehearsed.error());

@@ -26,9 +26,9 @@ bool lives(const host::Processes& processes, const systemd::Started& daemon) {
   return daemon.main_start_time == 0 || !start || *start == daemon.main_start_time;
 }
 
-base::Result<Ready> await_process_and_port(systemd::Units& units, const host::Processes& processes, const host::Network& network,
-                                           host::Clock& clock, host::Log& log, const ReadyTask& task,
-                                           const host::Deadline& deadline) {
+base::Result<Ready> await_process_and_port(systemd::Units& units, const host::Processes& processes,
+                                           const host::Network& network, host::Clock& clock, host::Log& log,
+                                           const ReadyTask& task, const host::Deadline& deadline) {
   log.warn("cannot ask nvidia-imex-ctl (" + task.no_ctl_because + "): only the daemon's process and port " +
            std::to_string(task.server_port) + " are looked at, the domain is not");
   Ready ready{"alive", false, task.daemon};
@@ -38,14 +38,15 @@ base::Result<Ready> await_process_and_port(systemd::Units& units, const host::Pr
     if (ready.daemon.main_pid == 0 || (listening && *listening)) return ready;
     if (deadline.over() || !clock.sleep(deadline.limit(250ms))) break;
   }
-  return Error{ExitCode::time_out, "nobody listens on IMEX port " + std::to_string(task.server_port) + " yet, though the daemon lives",
+  return Error{ExitCode::time_out,
+               "nobody listens on IMEX port " + std::to_string(task.server_port) + " yet, though the daemon lives",
                where_to_look};
 }
 
 }  // namespace
 
-base::Status check_alive(systemd::Units& units, const host::Processes& processes, host::Log& log, const std::string& unit,
-                         systemd::Started& daemon) {
+base::Status check_alive(systemd::Units& units, const host::Processes& processes, host::Log& log,
+                         const std::string& unit, systemd::Started& daemon) {
   if (daemon.main_pid == 0 || lives(processes, daemon)) return base::ok();
   const auto state = units.state(unit);
   if (!state) return state.error();
@@ -53,25 +54,27 @@ base::Status check_alive(systemd::Units& units, const host::Processes& processes
     const pid_t before = daemon.main_pid;
     daemon.main_pid = state->main_pid != 0 ? state->main_pid : state->processes.front();
     daemon.main_start_time = processes.start_time(daemon.main_pid).value_or(0);
-    log.warn("the daemon of unit " + unit + " (pid " + std::to_string(before) + ") has ended and systemd started another (pid " +
-             std::to_string(daemon.main_pid) + ")");
+    log.warn("the daemon of unit " + unit + " (pid " + std::to_string(before) +
+             ") has ended and systemd started another (pid " + std::to_string(daemon.main_pid) + ")");
     return base::ok();
   }
   return Error{ExitCode::change,
-               "the daemon of unit " + unit + " died after its start (unit is " + base::printable(state->active) + ", Result=" +
-                   base::printable(state->result) + ")",
+               "the daemon of unit " + unit + " died after its start (unit is " + base::printable(state->active) +
+                   ", Result=" + base::printable(state->result) + ")",
                where_to_look};
 }
 
 std::string describe(const Ready& ready) {
-  if (!ready.asked_ctl) return "daemon is alive (pid " + std::to_string(ready.daemon.main_pid) + "); its status could not be asked";
+  if (!ready.asked_ctl)
+    return "daemon is alive (pid " + std::to_string(ready.daemon.main_pid) + "); its status could not be asked";
   return "local daemon is " + ready.word;
 }
 
 base::Result<Ready> await_ready(Ctl& ctl, systemd::Units& units, const host::Processes& processes,
                                 const host::Network& network, host::Clock& clock, host::Log& log, const ReadyTask& task,
                                 const host::Deadline& deadline) {
-  if (!task.no_ctl_because.empty()) return await_process_and_port(units, processes, network, clock, log, task, deadline);
+  if (!task.no_ctl_because.empty())
+    return await_process_and_port(units, processes, network, clock, log, task, deadline);
   Ready ready{"", true, task.daemon};
   LocalStatus last;
   host::milliseconds pause = 50ms;

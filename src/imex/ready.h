@@ -15,13 +15,13 @@ namespace imex {
 
 struct ReadyTask {
   std::string unit;
-  systemd::Started daemon;   // main_pid 0 in a dry run
+  systemd::Started daemon;  // main_pid 0 in a dry run
   unsigned server_port = 0;
   std::string no_ctl_because;  // why nvidia-imex-ctl cannot be asked; empty: it can
 };
 
 struct Ready {
-  std::string word;         // READY, WAITING_FOR_PEERS, ...; "alive" where only process and port were looked at
+  std::string word;  // READY, WAITING_FOR_PEERS, ...; "alive" where only process and port were looked at
   bool asked_ctl = true;
   systemd::Started daemon;  // differs from the task's where systemd restarted the daemon meanwhile
 };
@@ -30,8 +30,8 @@ std::string describe(const Ready& ready);
 
 // Checks that the daemon lives; takes over a new main process where systemd restarted it (a site's
 // Restart=on-failure drop-in), with a WARN. Error: change.
-base::Status check_alive(systemd::Units& units, const host::Processes& processes, host::Log& log, const std::string& unit,
-                         systemd::Started& daemon);
+base::Status check_alive(systemd::Units& units, const host::Processes& processes, host::Log& log,
+                         const std::string& unit, systemd::Started& daemon);
 
 // READY goes on; WAITING_FOR_PEERS and WAITING_FOR_RECOVERY are about peers, and go on too once they have
 // held for a second (a starting daemon passes through them). Error: time_out when the deadline comes first,

@@ -42,12 +42,9 @@ bool is_epilog_of(const RunIdentity& prolog, const RunIdentity& epilog) {
 
 std::string_view show(Phase phase) {
   switch (phase) {
-    case Phase::changing:
-      return "changing";
-    case Phase::started:
-      return "started";
-    case Phase::stopped:
-      return "stopped";
+    case Phase::changing: return "changing";
+    case Phase::started: return "started";
+    case Phase::stopped: return "stopped";
   }
   return "";
 }
@@ -122,12 +119,13 @@ base::Status write_state(host::Files& files, const State& state) {
   if (!status) return Error{ExitCode::change, status.error().what, ""};
   if (!*status) {
     if (auto made = files.make_directory(folder, 0755); !made) {
-      return Error{ExitCode::change, made.error().what, "see whether /run is writable", base::Blame::local, made.error().os_error};
+      return Error{ExitCode::change, made.error().what, "see whether /run is writable", base::Blame::local,
+                   made.error().os_error};
     }
   }
   if (auto written = files.replace(std::string(site::imex_state), render_state(state), 0644); !written) {
-    return Error{ExitCode::change, written.error().what, "see whether /run is writable and has space left", base::Blame::local,
-                 written.error().os_error};
+    return Error{ExitCode::change, written.error().what, "see whether /run is writable and has space left",
+                 base::Blame::local, written.error().os_error};
   }
   return base::ok();
 }

@@ -42,10 +42,10 @@ struct State {
   Phase phase = Phase::changing;
   std::string boot_id;
   std::string unit;
-  std::string nodes_config;              // path
-  std::vector<std::string> addresses;    // the job's list on this node, in order
-  pid_t main_pid = 0;                    // of the daemon; 0 before it is started
-  std::uint64_t main_start_time = 0;     // clock ticks since boot
+  std::string nodes_config;            // path
+  std::vector<std::string> addresses;  // the job's list on this node, in order
+  pid_t main_pid = 0;                  // of the daemon; 0 before it is started
+  std::uint64_t main_start_time = 0;   // clock ticks since boot
   pid_t prolog_pid = 0;
 };
 

@@ -34,7 +34,8 @@ constexpr std::array<LinkWords, 8> link_words{{
     {Link::disconnected, "D", "DISCONNECTED", "connection lost and cleaned up"},
     {Link::authenticating, "A", "AUTHENTICATING", "authenticating"},
     {Link::version_mismatch, "!V!", "VERSION_MISMATCH", "IMEX versions differ, communication disabled"},
-    {Link::map_mismatch, "!M!", "NODE_MAP_MISMATCH", "node lists differ, communication disabled until both sides restart with one list"},
+    {Link::map_mismatch, "!M!", "NODE_MAP_MISMATCH",
+     "node lists differ, communication disabled until both sides restart with one list"},
 }};
 
 Error unreadable(const std::string& why) {
@@ -149,7 +150,8 @@ base::Result<DomainView> parse_status_json(std::string_view text) {
   view.links.assign(count, std::vector<Link>(count, Link::unknown));
   for (const auto& [id_text, node] : nodes->items()) {
     const auto id = base::parse_number(id_text);
-    if (!id || *id >= count || !node.is_object()) return unreadable("node id '" + base::printable(id_text) + "' in its JSON");
+    if (!id || *id >= count || !node.is_object())
+      return unreadable("node id '" + base::printable(id_text) + "' in its JSON");
     NodeView& seen = view.nodes[*id];
     seen.address = json_text(node, "host");
     seen.status = json_text(node, "status");
@@ -167,9 +169,9 @@ base::Result<DomainView> parse_status_json(std::string_view text) {
 
 std::string parse_local_status(std::string_view text) {
   // The set of DCGM's DcgmImexManager.
-  static constexpr std::array<std::string_view, 8> known{"INITIALIZING",         "STARTING_AUTH_SERVER", "WAITING_FOR_PEERS",
-                                                         "WAITING_FOR_RECOVERY", "INIT_GPU",             "READY",
-                                                         "SHUTTING_DOWN",        "UNAVAILABLE"};
+  static constexpr std::array<std::string_view, 8> known{
+      "INITIALIZING", "STARTING_AUTH_SERVER", "WAITING_FOR_PEERS", "WAITING_FOR_RECOVERY", "INIT_GPU",
+      "READY",        "SHUTTING_DOWN",        "UNAVAILABLE"};
   const std::string_view word = base::trim(text);
   return std::find(known.begin(), known.end(), word) == known.end() ? "" : std::string(word);
 }

@@ -34,14 +34,16 @@ base::Status check_no_stray_daemon(const host::Files& files, const host::Network
   if (entries) {
     for (const std::string& entry : *entries) {
       const auto pid = base::parse_number(entry);
-      if (!pid || std::find(unit.processes.begin(), unit.processes.end(), static_cast<pid_t>(*pid)) != unit.processes.end()) continue;
+      if (!pid ||
+          std::find(unit.processes.begin(), unit.processes.end(), static_cast<pid_t>(*pid)) != unit.processes.end())
+        continue;
       const std::string process = "/proc/" + entry;
       std::string program = link_of(files, process + "/exe");
       if (program.ends_with(" (deleted)")) program.resize(program.size() - 10);
       if (program != site::imex_daemon.front() || !in_our_namespaces(files, process)) continue;
-      return Error{ExitCode::change,
-                   "a daemon outside the unit runs: process " + entry + " (" + program + ")",
-                   "find out who started it (`cat /proc/" + entry + "/cgroup`) and stop it; IMEX takes one daemon a node"};
+      return Error{
+          ExitCode::change, "a daemon outside the unit runs: process " + entry + " (" + program + ")",
+          "find out who started it (`cat /proc/" + entry + "/cgroup`) and stop it; IMEX takes one daemon a node"};
     }
   }
   if (!unit.processes.empty()) return base::ok();  // the ports are the unit's own
@@ -49,7 +51,8 @@ base::Status check_no_stray_daemon(const host::Files& files, const host::Network
     if (port == config.command_port && !config.command_enabled) continue;
     const auto listening = network.listening(port);
     if (!listening || !*listening) continue;
-    return Error{ExitCode::change, "TCP port " + std::to_string(port) + " of nvidia-imex is in use though the unit is stopped",
+    return Error{ExitCode::change,
+                 "TCP port " + std::to_string(port) + " of nvidia-imex is in use though the unit is stopped",
                  "see `ss -ltnp sport = :" + std::to_string(port) +
                      "`; keep the port free with net.ipv4.ip_local_reserved_ports=50000,50005"};
   }

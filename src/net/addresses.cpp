@@ -45,7 +45,8 @@ base::Status check_peers(const std::vector<Peer>& peers, std::size_t most) {
   std::map<std::string, std::string> seen;  // address -> node
   for (const Peer& peer : peers) {
     const auto refuse = [&](const std::string& why) {
-      return Error{ExitCode::source, "node " + peer.node + " has the address " + base::printable(peer.address) + ", " + why,
+      return Error{ExitCode::source,
+                   "node " + peer.node + " has the address " + base::printable(peer.address) + ", " + why,
                    "correct NodeAddr of " + peer.node + " (scontrol show node " + peer.node + ")", Blame::shared};
     };
     if (is_unspecified(peer.address)) return refuse("which is no address of a host");
@@ -105,8 +106,8 @@ base::Result<std::string> resolve(host::Processes& processes, const std::string&
     return Error{ExitCode::source, subject + " resolves to no address that peers can reach", cure, Blame::shared};
   }
   return Error{ExitCode::source,
-               subject + " resolves to several addresses (" + base::join(addresses, " ") + "), exactly one is needed", cure,
-               Blame::shared};
+               subject + " resolves to several addresses (" + base::join(addresses, " ") + "), exactly one is needed",
+               cure, Blame::shared};
 }
 
 }  // namespace net

@@ -18,12 +18,12 @@ namespace systemd {
 enum class UnitFile { enabled, not_enabled };
 
 struct UnitState {
-  std::string active;              // ActiveState: active, inactive, failed, activating, deactivating, ...
-  std::string sub;                 // SubState
-  std::string result;              // Result: success, exit-code, signal, timeout, start-limit-hit, ...
-  pid_t main_pid = 0;              // 0: none
-  unsigned queued_job = 0;         // 0: none
-  std::vector<pid_t> processes;    // live processes in the unit's control group, or the main pid where there is no group
+  std::string active;            // ActiveState: active, inactive, failed, activating, deactivating, ...
+  std::string sub;               // SubState
+  std::string result;            // Result: success, exit-code, signal, timeout, start-limit-hit, ...
+  pid_t main_pid = 0;            // 0: none
+  unsigned queued_job = 0;       // 0: none
+  std::vector<pid_t> processes;  // live processes in the unit's control group, or the main pid where there is no group
 
   bool gone() const { return (active == "inactive" || active == "failed") && queued_job == 0 && processes.empty(); }
 };

@@ -31,9 +31,7 @@ class FakeCtl : public imex::Ctl {
     return *this;
   }
 
-  host::milliseconds now() const {
-    return std::chrono::duration_cast<host::milliseconds>(clock_.now() - begin_);
-  }
+  host::milliseconds now() const { return std::chrono::duration_cast<host::milliseconds>(clock_.now() - begin_); }
 
   imex::LocalStatus local_status(host::milliseconds limit) override {
     ++asked;

@@ -116,8 +116,7 @@ base::Result<std::optional<host::FileStatus>> FakeFiles::status(const std::strin
 base::Result<std::string> FakeFiles::read_link(const std::string& path) const {
   const auto found = tree.find(path);
   if (found == tree.end() || found->second.status.kind != host::FileStatus::Kind::link) {
-    return os_failure("cannot read link", path, found == tree.end() ? ENOENT : EINVAL,
-                      base::ExitCode::surroundings);
+    return os_failure("cannot read link", path, found == tree.end() ? ENOENT : EINVAL, base::ExitCode::surroundings);
   }
   return found->second.content;
 }
@@ -126,8 +125,7 @@ base::Result<std::vector<std::string>> FakeFiles::list(const std::string& path) 
   const std::string folder = follow(path);
   const auto found = tree.find(folder);
   if (found == tree.end() || found->second.status.kind != host::FileStatus::Kind::directory) {
-    return os_failure("cannot list", path, found == tree.end() ? ENOENT : ENOTDIR,
-                      base::ExitCode::surroundings);
+    return os_failure("cannot list", path, found == tree.end() ? ENOENT : ENOTDIR, base::ExitCode::surroundings);
   }
   std::vector<std::string> names;
   for (const auto& [at, node] : tree) {

@@ -31,7 +31,7 @@ class FakeLocks : public host::Locks {
   std::string held_by;  // empty: the lock is free
   std::vector<std::string> holders;
   std::vector<std::chrono::milliseconds> limits;
-  std::function<void()> taken;     // what the world does the moment we have it
+  std::function<void()> taken;  // what the world does the moment we have it
   std::function<void()> released;
 
  private:

@@ -27,23 +27,51 @@ void check_refused(const std::string& text, std::size_t line, const std::string&
 }  // namespace
 
 TEST_CASE("a line that is neither section, comment nor key = value is refused") {
-  for (const char* line : {"json", "json true", "= true", "just words", "\"json\" = true", "a.b = 1", "a b = 1", "j\xc3\xa4 = 1",
-                           "-", "{}", "json : true", "; comment", "// comment"}) {
+  for (const char* line : {"json", "json true", "= true", "just words", "\"json\" = true", "a.b = 1", "a b = 1",
+                           "j\xc3\xa4 = 1", "-", "{}", "json : true", "; comment", "// comment"}) {
     check_refused(std::string("# one\n\n") + line + "\n", 3, "is no TOML (key = value)");
   }
 }
 
 TEST_CASE("a value that is none is refused, with what may stand there") {
-  for (const char* value : {"", "word", "\"open", "'open", "\"closed\" more", "true false", "TRUE", "yes", "30s", "1,2", "1.", ".5",
-                            "1.2.3", "1e5", "0x10", "--1", "+", "-", "[", "[1", "[1,", "[1 2]", "[1,,2]", "[,1]", "[[1]]", "[word]",
-                            "{a = 1}", "\"\\\"", "2026-05-04", "'a' 'b'", "\"\"\"text\"\"\""}) {
+  for (const char* value : {"",
+                            "word",
+                            "\"open",
+                            "'open",
+                            "\"closed\" more",
+                            "true false",
+                            "TRUE",
+                            "yes",
+                            "30s",
+                            "1,2",
+                            "1.",
+                            ".5",
+                            "1.2.3",
+                            "1e5",
+                            "0x10",
+                            "--1",
+                            "+",
+                            "-",
+                            "[",
+                            "[1",
+                            "[1,",
+                            "[1 2]",
+                            "[1,,2]",
+                            "[,1]",
+                            "[[1]]",
+                            "[word]",
+                            "{a = 1}",
+                            "\"\\\"",
+                            "2026-05-04",
+                            "'a' 'b'",
+                            "\"\"\"text\"\"\""}) {
     check_refused(std::string("settle = ") + value + "\n", 1, "has no TOML value");
   }
 }
 
 TEST_CASE("a section that is none is refused") {
-  for (const char* line : {"[", "[]", "[ ]", "[imex-prolog", "[imex prolog]", "[imex.prolog]", "[[imex-prolog]]", "[imex-prolog] x",
-                           "[\"imex-prolog\"]", "[imex-prolog]]"}) {
+  for (const char* line : {"[", "[]", "[ ]", "[imex-prolog", "[imex prolog]", "[imex.prolog]", "[[imex-prolog]]",
+                           "[imex-prolog] x", "[\"imex-prolog\"]", "[imex-prolog]]"}) {
     check_refused(std::string(line) + "\n", 1, "is no [section]");
   }
 }
@@ -95,11 +123,13 @@ TEST_CASE("strings, numbers, booleans and arrays are read, with section and line
   REQUIRE(entries);
   std::vector<std::string> read;
   for (const auto& entry : *entries) {
-    read.push_back(std::to_string(entry.line) + " " + entry.section + "/" + entry.key + ": " + base::join(entry.values, "|"));
+    read.push_back(std::to_string(entry.line) + " " + entry.section + "/" + entry.key + ": " +
+                   base::join(entry.values, "|"));
   }
   CHECK(read == Values{"1 /json: true", "2 /log-level: debug", "4 imex-prolog/: ", "5 imex-prolog/settle: 1.5",
                        "6 imex-prolog/unit: nvidia imex", "7 imex-prolog/max-domain-nodes: +4",
-                       "8 imex-prolog/instance-types: a|b", "9 mig-setup/: ", "10 mig-setup/layout: 0=3g.20gb:1|1=none"});
+                       "8 imex-prolog/instance-types: a|b",
+                       "9 mig-setup/: ", "10 mig-setup/layout: 0=3g.20gb:1|1=none"});
 }
 
 TEST_CASE("what stands in quotes is text, also a comment's sign, brackets, commas and =") {

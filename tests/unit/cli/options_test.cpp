@@ -61,7 +61,8 @@ struct ExitRow {
 
 std::vector<ExitRow> table_in_code() {
   std::vector<ExitRow> rows;
-  for (const auto& row : base::exit_code_table) rows.push_back({std::to_string(base::to_int(row.code)), std::string(row.meaning)});
+  for (const auto& row : base::exit_code_table)
+    rows.push_back({std::to_string(base::to_int(row.code)), std::string(row.meaning)});
   rows.push_back({"128+n", "stopped by signal n"});
   return rows;
 }
@@ -110,8 +111,9 @@ std::vector<ExitRow> table_in_help(const std::string& help) {
 TEST_CASE("the exit codes in README.md are the code's, word for word") { CHECK(table_in_docs() == table_in_code()); }
 
 TEST_CASE("the exit codes in every --help are the code's, word for word") {
-  for (const Arguments& arguments : {Arguments{"--help"}, Arguments{"imex-prolog", "--help"}, Arguments{"imex-epilog", "-h"},
-                                     Arguments{"help", "mig-setup"}, Arguments{"validate", "--help"}}) {
+  for (const Arguments& arguments :
+       {Arguments{"--help"}, Arguments{"imex-prolog", "--help"}, Arguments{"imex-epilog", "-h"},
+        Arguments{"help", "mig-setup"}, Arguments{"validate", "--help"}}) {
     const auto parsed = parse(arguments);
     REQUIRE(parsed);
     CHECK(table_in_help(parsed->help) == table_in_code());
@@ -123,7 +125,7 @@ TEST_CASE("the exit codes in every --help are the code's, word for word") {
 TEST_CASE("options that nobody knows, values that do not fit, values that are missing") {
   check_refused({"imex-prolog", "--frobnicate"}, "--frobnicate");
   check_refused({"--frobnicate"}, "--frobnicate");
-  check_refused({"imex-prolog", "--mode=keep"}, "--mode");          // the epilog's
+  check_refused({"imex-prolog", "--mode=keep"}, "--mode");  // the epilog's
   check_refused({"imex-epilog", "--wait-domain=off"}, "--wait-domain");
   check_refused({"imex-prolog", "stray"}, "stray");
   check_refused({"imex-prolog", "--config"}, "--config");
@@ -144,8 +146,10 @@ TEST_CASE("options that nobody knows, values that do not fit, values that are mi
 }
 
 TEST_CASE("durations that are none") {
-  for (const char* option : {"--deadline", "--stop-timeout", "--start-timeout", "--ready-timeout", "--domain-timeout", "--settle"}) {
-    for (const char* value : {"-1", "x", "1h30", "30 s", "1e3", "9999999999999"}) check_refused({"imex-prolog", std::string(option) + "=" + value}, option);
+  for (const char* option :
+       {"--deadline", "--stop-timeout", "--start-timeout", "--ready-timeout", "--domain-timeout", "--settle"}) {
+    for (const char* value : {"-1", "x", "1h30", "30 s", "1e3", "9999999999999"})
+      check_refused({"imex-prolog", std::string(option) + "=" + value}, option);
   }
   check_refused({"imex-prolog", "--settle=auto"}, "--settle");
 }
@@ -192,10 +196,10 @@ TEST_CASE("without words every option has the contract's default") {
 
 TEST_CASE("every option of imex-prolog is taken") {
   const cli::Options options =
-      good({"imex-prolog", "--unit=u", "--instance-types=a,b", "--unknown-type=fail", "--force", "--on-failure=continue",
-            "--blame=all", "--wait-domain=require", "--scope=block", "--deadline=100", "--stop-timeout=1", "--start-timeout=2s",
-            "--ready-timeout=500ms", "--domain-timeout=2m", "--settle=1.5s", "--max-domain-nodes=4", "--drop-persist",
-            "--scontrol=/x/scontrol"});
+      good({"imex-prolog", "--unit=u", "--instance-types=a,b", "--unknown-type=fail", "--force",
+            "--on-failure=continue", "--blame=all", "--wait-domain=require", "--scope=block", "--deadline=100",
+            "--stop-timeout=1", "--start-timeout=2s", "--ready-timeout=500ms", "--domain-timeout=2m", "--settle=1.5s",
+            "--max-domain-nodes=4", "--drop-persist", "--scontrol=/x/scontrol"});
   const commands::ImexPrologOptions& prolog = options.imex_prolog;
   CHECK(prolog.gate.unit == "u");
   CHECK(prolog.gate.instance_types == std::vector<std::string>{"a", "b"});
@@ -217,7 +221,8 @@ TEST_CASE("every option of imex-prolog is taken") {
 }
 
 TEST_CASE("every option of imex-epilog is taken, and leaves the prolog's alone") {
-  const cli::Options options = good({"imex-epilog", "--mode=self", "--lock-timeout=1", "--stop-timeout=2", "--deadline=3", "--unit=u", "--force"});
+  const cli::Options options = good(
+      {"imex-epilog", "--mode=self", "--lock-timeout=1", "--stop-timeout=2", "--deadline=3", "--unit=u", "--force"});
   CHECK(options.imex_epilog.mode == commands::EpilogMode::self);
   CHECK(options.imex_epilog.lock_timeout == 1s);
   CHECK(options.imex_epilog.stop_timeout == 2s);
@@ -244,8 +249,10 @@ TEST_CASE("global options stand before or after the word") {
 
 TEST_CASE("of an option that is given twice the last counts, --layout is collected") {
   CHECK(good({"imex-prolog", "--settle=1", "--settle=2"}).imex_prolog.settle == 2s);
-  CHECK(good({"imex-prolog", "--on-failure=continue", "--on-failure=fail"}).imex_prolog.on_failure == commands::OnFailure::fail);
-  CHECK(good({"mig-setup", "--layout", "0=9", "--layout", "1=none"}).mig_setup.layouts == std::vector<std::string>{"0=9", "1=none"});
+  CHECK(good({"imex-prolog", "--on-failure=continue", "--on-failure=fail"}).imex_prolog.on_failure ==
+        commands::OnFailure::fail);
+  CHECK(good({"mig-setup", "--layout", "0=9", "--layout", "1=none"}).mig_setup.layouts ==
+        std::vector<std::string>{"0=9", "1=none"});
 }
 
 TEST_CASE("--deadline=auto takes a number back") {
@@ -271,8 +278,8 @@ TEST_CASE("an unknown key or section is an error, also in another command's sect
   check_config_refused("[imex-prolog]\nfrobnicate = 1\n", 2, "unknown key frobnicate in section [imex-prolog]");
   check_config_refused("[imex-prolog]\nmode = \"keep\"\n", 2, "unknown key mode in section [imex-prolog]");
   check_config_refused("[mig-setup]\nfrobnicate = 1\n", 2, "unknown key frobnicate in section [mig-setup]");
-  check_config_refused("wait-domain = \"off\"\n", 1, "unknown key wait-domain");       // belongs into a section
-  check_config_refused("[imex-prolog]\njson = true\n", 2, "unknown key json");          // belongs before all sections
+  check_config_refused("wait-domain = \"off\"\n", 1, "unknown key wait-domain");  // belongs into a section
+  check_config_refused("[imex-prolog]\njson = true\n", 2, "unknown key json");    // belongs before all sections
   check_config_refused("[IMEX-PROLOG]\nforce = true\n", 1, "unknown section [IMEX-PROLOG]");
 }
 
@@ -281,7 +288,8 @@ TEST_CASE("an unknown section without a key is an error too") {
 }
 
 TEST_CASE("what only a command line can say is no key") {
-  for (const char* key : {"config", "version", "help", "root"}) check_config_refused(std::string(key) + " = \"x\"\n", 1, std::string("unknown key ") + key);
+  for (const char* key : {"config", "version", "help", "root"})
+    check_config_refused(std::string(key) + " = \"x\"\n", 1, std::string("unknown key ") + key);
   check_config_refused("[imex-prolog]\nhelp = true\n", 2, "unknown key help");
 }
 
@@ -293,15 +301,18 @@ TEST_CASE("a value that does not fit is an error with the line") {
   check_config_refused("[imex-prolog]\nforce = \"perhaps\"\n", 2, "force");
 }
 
-TEST_CASE("a line that is no TOML is an error of the whole file") { check_config_refused("[imex-prolog]\nforce\n", 2, "is no TOML"); }
+TEST_CASE("a line that is no TOML is an error of the whole file") {
+  check_config_refused("[imex-prolog]\nforce\n", 2, "is no TOML");
+}
 
 TEST_CASE("the file sets options of its command and global ones") {
-  const cli::Options options = good({"imex-prolog"},
-                                    "log-level = \"debug\"\njson = true\n"
-                                    "[imex-prolog]\non-failure = \"continue\"\nsettle = 1.5\nready-timeout = \"2m\"\n"
-                                    "instance-types = [\"p9\", \"p10\"]\nforce = true\nmax-domain-nodes = 4\ndeadline = 20\n"
-                                    "[imex-epilog]\nmode = \"keep\"\n"
-                                    "[mig-setup]\nlayout = [\"0=9\", \"1=none\"]\n");
+  const cli::Options options =
+      good({"imex-prolog"},
+           "log-level = \"debug\"\njson = true\n"
+           "[imex-prolog]\non-failure = \"continue\"\nsettle = 1.5\nready-timeout = \"2m\"\n"
+           "instance-types = [\"p9\", \"p10\"]\nforce = true\nmax-domain-nodes = 4\ndeadline = 20\n"
+           "[imex-epilog]\nmode = \"keep\"\n"
+           "[mig-setup]\nlayout = [\"0=9\", \"1=none\"]\n");
   CHECK(options.log_level == flow::Level::debug);
   CHECK(options.json);
   CHECK(options.imex_prolog.on_failure == commands::OnFailure::carry_on);
@@ -317,7 +328,8 @@ TEST_CASE("the file sets options of its command and global ones") {
 
 TEST_CASE("a word on the command line wins over the file, of either place of a global option") {
   const std::string text =
-      "log-level = \"debug\"\n[imex-prolog]\nsettle = 9\ninstance-types = [\"p9\"]\nforce = true\non-failure = \"continue\"\n";
+      "log-level = \"debug\"\n[imex-prolog]\nsettle = 9\ninstance-types = [\"p9\"]\nforce = true\non-failure = "
+      "\"continue\"\n";
   const cli::Options options =
       good({"imex-prolog", "--settle=1", "--instance-types=p1,p2", "--on-failure=fail", "--log-level=error"}, text);
   CHECK(options.imex_prolog.settle == 1s);
@@ -329,7 +341,9 @@ TEST_CASE("a word on the command line wins over the file, of either place of a g
 }
 
 TEST_CASE("a section never runs its command: the words alone say what runs") {
-  const std::string text = "[imex-prolog]\nforce = true\n[imex-epilog]\nmode = \"self\"\n[mig-setup]\nforce = true\n[validate]\nstrict = true\n";
+  const std::string text =
+      "[imex-prolog]\nforce = true\n[imex-epilog]\nmode = \"self\"\n[mig-setup]\nforce = true\n[validate]\nstrict = "
+      "true\n";
   const auto options = with_config({"validate", "imex"}, text);
   REQUIRE(options);
   CHECK(options->validate.what == commands::ValidateWhat::imex);

@@ -30,8 +30,8 @@ void check_refused(const base::Result<cli::Words>& words, const std::string& par
 }  // namespace
 
 TEST_CASE("another context than slurmd's prolog or epilog has nothing for us to do, whatever our name is") {
-  for (const char* context : {"prolog_task", "epilog_task", "prolog_slurmctld", "epilog_slurmctld", "reboot_program", "",
-                              "PROLOG_SLURMD", "prolog_slurmd "}) {
+  for (const char* context : {"prolog_task", "epilog_task", "prolog_slurmctld", "epilog_slurmctld", "reboot_program",
+                              "", "PROLOG_SLURMD", "prolog_slurmd "}) {
     INFO(context);
     check_refused(find({}, context), "nothing to do in the context");
     check_refused(find({}, context, "/etc/91_nvidia_imex_prolog.sh"), "nothing to do in the context");
@@ -112,11 +112,11 @@ TEST_CASE("the word that the surroundings say stands in front of the arguments")
 }
 
 TEST_CASE("a word on the command line counts, wherever it stands among the options") {
-  for (const Arguments& arguments : {Arguments{"imex-prolog", "--dry-run"}, Arguments{"--dry-run", "imex-prolog"},
-                                     Arguments{"--config", "/etc/x.toml", "imex-prolog"},
-                                     Arguments{"--root", "validate", "imex-prolog"},
-                                     Arguments{"--log-level", "debug", "--json", "imex-prolog"},
-                                     Arguments{"--config=/etc/validate", "imex-prolog", "validate"}}) {
+  for (const Arguments& arguments :
+       {Arguments{"imex-prolog", "--dry-run"}, Arguments{"--dry-run", "imex-prolog"},
+        Arguments{"--config", "/etc/x.toml", "imex-prolog"}, Arguments{"--root", "validate", "imex-prolog"},
+        Arguments{"--log-level", "debug", "--json", "imex-prolog"},
+        Arguments{"--config=/etc/validate", "imex-prolog", "validate"}}) {
     const auto words = find(arguments, std::nullopt, "/etc/imex_epilog");
     REQUIRE(words);
     CHECK(words->command == CommandWord::imex_prolog);

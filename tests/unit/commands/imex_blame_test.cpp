@@ -8,9 +8,10 @@ using commands::is_blamed;
 using Names = std::vector<std::string>;
 
 TEST_CASE("a list that does not begin with a name of a node has no first name") {
-  for (const std::string& raw : {std::string(), std::string(","), std::string("["), std::string("[]"), std::string("-a"),
-                                 std::string(".a"), std::string("a[x"), std::string("a[]"), std::string("a[,1]"), std::string("\n"),
-                                 std::string("a;rm"), std::string("a$b"), std::string("a]"), std::string(300, 'a')}) {
+  for (const std::string& raw :
+       {std::string(), std::string(","), std::string("["), std::string("[]"), std::string("-a"), std::string(".a"),
+        std::string("a[x"), std::string("a[]"), std::string("a[,1]"), std::string("\n"), std::string("a;rm"),
+        std::string("a$b"), std::string("a]"), std::string(300, 'a')}) {
     INFO(raw);
     CHECK(first_name(raw).empty());
   }

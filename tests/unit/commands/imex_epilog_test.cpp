@@ -164,7 +164,9 @@ TEST_CASE("every other failure leaves the node in service, and is in the log") {
     what = "held by imex-prolog of job 8, pid 5";
   }
   SECTION("systemd does not tell the unit's state") {
-    node.tools.scripted["systemctl show nvidia-imex --property=ActiveState,SubState,Result,MainPID,ControlPID,Job,ControlGroup"] = fakes::timed_out();
+    node.tools.scripted
+        ["systemctl show nvidia-imex --property=ActiveState,SubState,Result,MainPID,ControlPID,Job,ControlGroup"] =
+        fakes::timed_out();
     node.tools.scripted["systemctl is-active nvidia-imex"] = fakes::timed_out();
     what = "does not tell the state of unit nvidia-imex";
   }

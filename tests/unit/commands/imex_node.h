@@ -1,5 +1,5 @@
-// A make-believe UltraServer node: one systemd unit, scontrol, nvidia-imex-ctl, IMDS and files. All is well until a test
-// changes it; every change that reaches the node is written into one journal, in order.
+// A make-believe UltraServer node: one systemd unit, scontrol, nvidia-imex-ctl, IMDS and files. All is well until a
+// test changes it; every change that reaches the node is written into one journal, in order.
 #pragma once
 
 #include <algorithm>
@@ -70,16 +70,17 @@ class Tools : public fakes::FakeProcesses {
   std::string active = "active";
   pid_t main_pid = 700;
   unsigned queued_job = 0;
-  std::string status = "READY";                    // of the daemon, while it lives
-  std::set<std::string> dead_peers;                // addresses
+  std::string status = "READY";      // of the daemon, while it lives
+  std::set<std::string> dead_peers;  // addresses
   std::map<std::string, std::string> node_addresses{{"ultra-1", "10.0.0.1"}, {"ultra-2", "10.0.0.2"}};
 
  private:
   host::Exit answer_as_is(const std::string& line) {
     if (line == "systemctl is-enabled nvidia-imex") return fakes::exited(enabled == "enabled" ? 0 : 1, enabled + "\n");
     if (line.starts_with("systemctl show nvidia-imex ")) {
-      return fakes::exited(0, "ActiveState=" + active + "\nSubState=x\nResult=success\nMainPID=" + std::to_string(main_pid) +
-                                  "\nControlPID=0\nJob=" + (queued_job != 0 ? std::to_string(queued_job) : "") + "\nControlGroup=\n");
+      return fakes::exited(
+          0, "ActiveState=" + active + "\nSubState=x\nResult=success\nMainPID=" + std::to_string(main_pid) +
+                 "\nControlPID=0\nJob=" + (queued_job != 0 ? std::to_string(queued_job) : "") + "\nControlGroup=\n");
     }
     if (line.starts_with("systemctl cancel ")) {
       queued_job = 0;
@@ -103,10 +104,12 @@ class Tools : public fakes::FakeProcesses {
     }
     if (line == "scontrol show topology") return fakes::exited(1, "", "Topology plugin unsupported\n");
     if (line == "nvidia-imex-ctl -q") {
-      return main_pid != 0 ? fakes::exited(0, status + "\n") : fakes::exited(0, "Query Status returned error code: 14\n");
+      return main_pid != 0 ? fakes::exited(0, status + "\n")
+                           : fakes::exited(0, "Query Status returned error code: 14\n");
     }
     if (line == "nvidia-imex-ctl -N -j") return fakes::exited(0, domain());
-    if (line == "nvidia-imex-ctl -N" || line.starts_with("nvidia-imex-ctl -i ")) return fakes::exited(255, "", "Query Status returned error code: 14\n");
+    if (line == "nvidia-imex-ctl -N" || line.starts_with("nvidia-imex-ctl -i "))
+      return fakes::exited(255, "", "Query Status returned error code: 14\n");
     throw std::logic_error("imex_node: nobody set up: " + line);
   }
 
@@ -120,10 +123,12 @@ class Tools : public fakes::FakeProcesses {
       std::string links;
       for (std::size_t to = 0; to < addresses.size(); ++to) {
         const bool lost = is_dead(addresses[from]) || is_dead(addresses[to]);
-        links += (to == 0 ? "\"" : ",\"") + std::to_string(to) + R"(":{"status":")" + (lost ? link : "CONNECTED") + "\"}";
+        links +=
+            (to == 0 ? "\"" : ",\"") + std::to_string(to) + R"(":{"status":")" + (lost ? link : "CONNECTED") + "\"}";
       }
-      nodes += (from == 0 ? "\"" : ",\"") + std::to_string(from) + R"(":{"host":")" + addresses[from] + R"(","status":")" +
-               (is_dead(addresses[from]) ? dead_status : "READY") + R"(","version":"570.172","connections":{)" + links + "}}";
+      nodes += (from == 0 ? "\"" : ",\"") + std::to_string(from) + R"(":{"host":")" + addresses[from] +
+               R"(","status":")" + (is_dead(addresses[from]) ? dead_status : "READY") +
+               R"(","version":"570.172","connections":{)" + links + "}}";
     }
     return "{\"nodes\":{" + nodes + "},\"status\":\"" + (dead_peers.empty() ? "UP" : "DEGRADED") + "\"}";
   }
@@ -151,7 +156,8 @@ class Node {
         .directory("/dev")
         .directory("/run")
         .directory("/var/spool/slurmd");
-    for (const char* tool : {"systemctl", "nvidia-imex-ctl", "scontrol", "getent"}) files.file(std::string("/usr/bin/") + tool, "", 0755);
+    for (const char* tool : {"systemctl", "nvidia-imex-ctl", "scontrol", "getent"})
+      files.file(std::string("/usr/bin/") + tool, "", 0755);
     files.allow_changes();
     network.addresses = {"127.0.0.1", "10.0.0.1"};
     locks.taken = [this] { files.changes.push_back("lock"); };
@@ -199,7 +205,8 @@ class Node {
   }
 
   // --- running -------------------------------------------------------------------------------------------
-  int prolog(const commands::ImexPrologOptions& options = {}, const std::optional<base::Error>& config_error = std::nullopt) {
+  int prolog(const commands::ImexPrologOptions& options = {},
+             const std::optional<base::Error>& config_error = std::nullopt) {
     environment.emplace("SLURM_SCRIPT_CONTEXT", "prolog_slurmd");
     return run([&](commands::Context& context) { return commands::imex_prolog(context, options, config_error); });
   }
@@ -208,7 +215,8 @@ class Node {
     environment.erase("SLURM_SCRIPT_CONTEXT");
     return run([&](commands::Context& context) { return commands::imex_prolog(context, options, std::nullopt); });
   }
-  int epilog(const commands::ImexEpilogOptions& options = {}, const std::optional<base::Error>& config_error = std::nullopt) {
+  int epilog(const commands::ImexEpilogOptions& options = {},
+             const std::optional<base::Error>& config_error = std::nullopt) {
     environment["SLURM_SCRIPT_CONTEXT"] = "epilog_slurmd";
     return run([&](commands::Context& context) { return commands::imex_epilog(context, options, config_error); });
   }
@@ -221,7 +229,8 @@ class Node {
     return imex::read_state(files, damage);
   }
   bool changed(const std::string& start) const {
-    return std::any_of(files.changes.begin(), files.changes.end(), [&](const std::string& line) { return line.starts_with(start); });
+    return std::any_of(files.changes.begin(), files.changes.end(),
+                       [&](const std::string& line) { return line.starts_with(start); });
   }
   // Nothing of the old domain was touched: the daemon, its list, the device, the state.
   bool nothing_changed() const {
@@ -271,7 +280,8 @@ class Node {
     host::DryLocks dry_locks;
     host::Files& its_files = dry_run ? static_cast<host::Files&>(dry_files) : files;
     host::Locks& its_locks = dry_run ? static_cast<host::Locks&>(dry_locks) : locks;
-    commands::Context context{{values, its_files, tools, http, network, its_locks, clock}, runner, dry_run ? &plan : nullptr, false};
+    commands::Context context{
+        {values, its_files, tools, http, network, its_locks, clock}, runner, dry_run ? &plan : nullptr, false};
     return command(context);
   }
 

@@ -46,7 +46,8 @@ commands::ImexPrologOptions carry_on() {
 }
 
 // A skip: exit 0, nothing changed, no child that could disturb anything, no error in the report, the reason in the log.
-void check_skipped(Node& node, const std::string& level, const std::string& why, const commands::ImexPrologOptions& options = {}) {
+void check_skipped(Node& node, const std::string& level, const std::string& why,
+                   const commands::ImexPrologOptions& options = {}) {
   CHECK(node.prolog(options) == 0);
   CHECK(node.nothing_changed());
   CHECK_FALSE(node.report.error);
@@ -57,7 +58,8 @@ void check_skipped(Node& node, const std::string& level, const std::string& why,
 }
 
 // A failure before the old domain was touched.
-void check_failed_untouched(Node& node, int code, const std::string& what, const commands::ImexPrologOptions& options = {}) {
+void check_failed_untouched(Node& node, int code, const std::string& what,
+                            const commands::ImexPrologOptions& options = {}) {
   CHECK(node.prolog(options) == code);
   INFO(node.report.summary);
   CHECK_FALSE(node.changed(stop));
@@ -70,7 +72,8 @@ void check_failed_untouched(Node& node, int code, const std::string& what, const
 }
 
 // A failure after the stop: no daemon, a list without nodes, no state.
-void check_failed_clean(Node& node, int code, const std::string& what, const commands::ImexPrologOptions& options = {}) {
+void check_failed_clean(Node& node, int code, const std::string& what,
+                        const commands::ImexPrologOptions& options = {}) {
   CHECK(node.prolog(options) == code);
   INFO(node.report.summary);
   CHECK(node.list_has_no_nodes());
@@ -92,9 +95,9 @@ host::Exit interrupted() {
 // --- the gate ----------------------------------------------------------------------------------------------
 
 TEST_CASE("a job that is not exclusive is skipped without a child and without the network") {
-  const std::pair<const char*, const char*> rows[] = {{"SLURM_JOB_EXCLUSIVE", "NO"},     {"SLURM_JOB_EXCLUSIVE", "USER"},
-                                                      {"SLURM_JOB_EXCLUSIVE", "MCS"},    {"SLURM_JOB_EXCLUSIVE", ""},
-                                                      {"SLURM_JOB_OVERSUBSCRIBE", "OK"}, {"SLURM_JOB_OVERSUBSCRIBE", "YES"}};
+  const std::pair<const char*, const char*> rows[] = {
+      {"SLURM_JOB_EXCLUSIVE", "NO"}, {"SLURM_JOB_EXCLUSIVE", "USER"},   {"SLURM_JOB_EXCLUSIVE", "MCS"},
+      {"SLURM_JOB_EXCLUSIVE", ""},   {"SLURM_JOB_OVERSUBSCRIBE", "OK"}, {"SLURM_JOB_OVERSUBSCRIBE", "YES"}};
   for (const auto& [variable, value] : rows) {
     INFO(variable << "=" << value);
     Node node;
@@ -292,7 +295,9 @@ TEST_CASE("a local fault before the stop fails this node, whichever it is in the
     what = "none of this host's own addresses";
   }
   SECTION("a stray daemon") {
-    node.files.link("/proc/815/exe", "/usr/bin/nvidia-imex").link("/proc/815/ns/net", "net:[1]").link("/proc/815/ns/mnt", "mnt:[2]");
+    node.files.link("/proc/815/exe", "/usr/bin/nvidia-imex")
+        .link("/proc/815/ns/net", "net:[1]")
+        .link("/proc/815/ns/mnt", "mnt:[2]");
     what = "a daemon outside the unit runs: process 815";
   }
   SECTION("the state cannot be noted") {
@@ -334,7 +339,8 @@ const SharedFault shared_faults[] = {
        node.tools.node_addresses["ultra-2"] = "10.0.0.3";
      }},
     {"a loopback address", 4, [](Node& node) { node.tools.node_addresses["ultra-2"] = "127.0.0.1"; }},
-    {"more nodes than a domain takes, and no block map", 5, [](Node& node) { node.environment["SLURM_JOB_NODELIST"] = "ultra-[1-19]"; }},
+    {"more nodes than a domain takes, and no block map", 5,
+     [](Node& node) { node.environment["SLURM_JOB_NODELIST"] = "ultra-[1-19]"; }},
     {"a node list that cannot be read", 3, [](Node& node) { node.environment["SLURM_JOB_NODELIST"] = "ultra-[1-"; }},
 };
 
@@ -451,7 +457,9 @@ TEST_CASE("everything hangs: the run still ends in time, and slurmd's own limit 
       if (line == kill_it) node.tools.die("failed");
     };
     CHECK(node.prolog() != 0);
-    const host::milliseconds limit = std::string(conf).empty() ? 150s : std::string(conf) == "PrologTimeout=30\n" ? 25s : 85s;
+    const host::milliseconds limit = std::string(conf).empty()                   ? 150s
+                                     : std::string(conf) == "PrologTimeout=30\n" ? 25s
+                                                                                 : 85s;
     CHECK(node.took() <= limit);
   }
 }
@@ -493,7 +501,8 @@ TEST_CASE("a domain that is not up in time is a warning that names the peers") {
   node.tools.dead_peers = {"10.0.0.2"};
   CHECK(node.prolog() == 0);
   CHECK_FALSE(node.report.error);
-  CHECK(node.logged("WARN", "the IMEX domain of 2 nodes is not up on this node (waited 60 s): ultra-2 (10.0.0.2) is UNAVAILABLE"));
+  CHECK(node.logged(
+      "WARN", "the IMEX domain of 2 nodes is not up on this node (waited 60 s): ultra-2 (10.0.0.2) is UNAVAILABLE"));
   CHECK(node.list() == new_list);
   CHECK(node.tools.main_pid != 0);
   CHECK(node.state()->phase == Phase::started);
@@ -665,17 +674,11 @@ TEST_CASE("persist.dat is moved aside only after a KILL, only where that was ask
 TEST_CASE("the changes of a run, in their order") {
   Node node;
   CHECK(node.prolog() == 0);
-  CHECK(node.files.changes == Journal{"lock",
-                                      "make_directory /dev/nvidia-caps-imex-channels 0755",
+  CHECK(node.files.changes == Journal{"lock", "make_directory /dev/nvidia-caps-imex-channels 0755",
                                       "make_char_device " + channel0 + " 234:0 0666",
-                                      "make_directory /run/gpu-prolog 0755",
-                                      "replace " + state_path,
-                                      stop,
-                                      "replace " + list_path,
-                                      "systemctl reset-failed nvidia-imex",
-                                      start,
-                                      "replace " + state_path,
-                                      "unlock"});
+                                      "make_directory /run/gpu-prolog 0755", "replace " + state_path, stop,
+                                      "replace " + list_path, "systemctl reset-failed nvidia-imex", start,
+                                      "replace " + state_path, "unlock"});
   CHECK(node.list() == new_list);
   CHECK(node.report.summary == "IMEX domain of 2 nodes is UP");
   CHECK_FALSE(node.report.error);
@@ -792,16 +795,19 @@ TEST_CASE("a dry run reads for real, changes nothing and says what it would chan
   CHECK(node.locks.holders.empty());
   const auto& planned = node.plan.sentences();
   const auto place = [&](const std::string& part) {
-    const auto found = std::find_if(planned.begin(), planned.end(), [&](const std::string& line) { return line.find(part) != std::string::npos; });
+    const auto found = std::find_if(planned.begin(), planned.end(),
+                                    [&](const std::string& line) { return line.find(part) != std::string::npos; });
     REQUIRE(found != planned.end());
     return found - planned.begin();
   };
   CHECK(place("would make the device " + channel0) < place("would stop unit nvidia-imex"));
-  CHECK(place("would stop unit nvidia-imex") < place("would replace " + list_path + " (0644, 18 bytes): 10.0.0.1, 10.0.0.2"));
+  CHECK(place("would stop unit nvidia-imex") <
+        place("would replace " + list_path + " (0644, 18 bytes): 10.0.0.1, 10.0.0.2"));
   CHECK(place("would replace " + list_path) < place("would start unit nvidia-imex"));
   for (const std::string& call : node.tools.calls) {
     INFO(call);
-    CHECK((call.starts_with("systemctl is-enabled ") || call.starts_with("systemctl show ") || call.starts_with("scontrol ")));
+    CHECK((call.starts_with("systemctl is-enabled ") || call.starts_with("systemctl show ") ||
+           call.starts_with("scontrol ")));
   }
 }
 

@@ -20,7 +20,8 @@ std::optional<slurm::Conf> conf(const std::string& text) {
 }  // namespace
 
 TEST_CASE("without a slurm.conf, or without a limit in it, the defaults apply") {
-  for (const auto& its_conf : {std::optional<slurm::Conf>(), conf(""), conf("PrologTimeout=65534\nEpilogTimeout=INFINITE\n")}) {
+  for (const auto& its_conf :
+       {std::optional<slurm::Conf>(), conf(""), conf("PrologTimeout=65534\nEpilogTimeout=INFINITE\n")}) {
     CHECK(prolog_time(std::nullopt, its_conf).limit == 150s);
     CHECK(prolog_time(std::nullopt, its_conf).because == "the default");
     CHECK(epilog_time(std::nullopt, its_conf).limit == 60s);

@@ -68,7 +68,8 @@ TEST_CASE("attachments stand below the checks, and strict says so") {
   Findings findings = one_of_each();
   findings.attach("id  node\n0   a\n");
   const std::string text = flow::to_text(findings, false, true);
-  CHECK(text.ends_with("\nid  node\n0   a\n\n2 failed, 1 warned, 1 ok, 1 skipped (--strict: a warning counts as a fail)\n"));
+  CHECK(text.ends_with(
+      "\nid  node\n0   a\n\n2 failed, 1 warned, 1 ok, 1 skipped (--strict: a warning counts as a fail)\n"));
 }
 
 TEST_CASE("colour is only in the words, and only where it is wanted") {

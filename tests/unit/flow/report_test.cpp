@@ -12,7 +12,8 @@ TEST_CASE("an error is one line, whatever its texts hold, with the cure after th
   const base::Error error{base::ExitCode::change, "cannot write x\n[ERROR] forged", "see\x1b[31m y"};
   CHECK(flow::one_line(error) == "cannot write x\\x0a[ERROR] forged; see\\x1b[31m y");
   CHECK(flow::one_line({base::ExitCode::change, "nothing can be done", ""}) == "nothing can be done");
-  const std::string longest = flow::one_line({base::ExitCode::change, std::string(100'000, 'x'), std::string(100'000, 'y')});
+  const std::string longest =
+      flow::one_line({base::ExitCode::change, std::string(100'000, 'x'), std::string(100'000, 'y')});
   CHECK(longest.size() < 2100);
 }
 
@@ -26,15 +27,16 @@ TEST_CASE("a failed run's JSON tells the error with its exit code and whose faul
   report.warnings.emplace_back("one warning");
   report.error = base::Error{base::ExitCode::source, "no answer", "ask again", base::Blame::shared};
   const Json json = Json::parse(flow::to_json(report));
-  CHECK(json == Json{{"schema", 1},
-                     {"command", "imex-prolog"},
-                     {"job", "7"},
-                     {"dry_run", false},
-                     {"exit_code", 4},
-                     {"summary", "failed: no answer"},
-                     {"steps", {{{"name", "peers"}, {"outcome", "failed"}, {"detail", "no answer"}, {"took_ms", 1200}}}},
-                     {"warnings", {"one warning"}},
-                     {"error", {{"code", 4}, {"what", "no answer"}, {"cure", "ask again"}, {"shared", true}}}});
+  CHECK(json ==
+        Json{{"schema", 1},
+             {"command", "imex-prolog"},
+             {"job", "7"},
+             {"dry_run", false},
+             {"exit_code", 4},
+             {"summary", "failed: no answer"},
+             {"steps", {{{"name", "peers"}, {"outcome", "failed"}, {"detail", "no answer"}, {"took_ms", 1200}}}},
+             {"warnings", {"one warning"}},
+             {"error", {{"code", 4}, {"what", "no answer"}, {"cure", "ask again"}, {"shared", true}}}});
 }
 
 TEST_CASE("no job and no error are null; a dry run says what is planned") {

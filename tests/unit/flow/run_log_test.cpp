@@ -1,9 +1,9 @@
 // The log line is the published script's, so that existing filters go on working, and user text cannot forge one.
 #include "flow/run_log.h"
 
+#include <unistd.h>
 #include <catch2/catch_test_macros.hpp>
 #include <regex>
-#include <unistd.h>
 
 using flow::Level;
 
@@ -88,7 +88,8 @@ TEST_CASE("there are three words only: what is for debugging is an INFO that say
 }
 
 TEST_CASE("each level holds itself and what is graver") {
-  const std::pair<Level, std::size_t> rows[] = {{Level::debug, 4}, {Level::info, 3}, {Level::warn, 2}, {Level::error, 1}};
+  const std::pair<Level, std::size_t> rows[] = {
+      {Level::debug, 4}, {Level::info, 3}, {Level::warn, 2}, {Level::error, 1}};
   for (const auto& [level, count] : rows) {
     Sinks sinks;
     flow::RunLog log(sinks.options("7", level));

@@ -23,7 +23,8 @@ struct World {
   flow::Runner run{log, clock, report};
 };
 
-const base::Error full_disk{base::ExitCode::change, "cannot write /etc/x: No space left on device", "free some space in /etc"};
+const base::Error full_disk{base::ExitCode::change, "cannot write /etc/x: No space left on device",
+                            "free some space in /etc"};
 
 }  // namespace
 
@@ -35,7 +36,8 @@ TEST_CASE("a failed step is logged as an error with cause, cure and time, and co
   });
   REQUIRE_FALSE(result);
   CHECK(result.error().what == full_disk.what);
-  CHECK(world.log.has("ERROR write failed after 1.50 s: cannot write /etc/x: No space left on device; free some space in /etc"));
+  CHECK(world.log.has(
+      "ERROR write failed after 1.50 s: cannot write /etc/x: No space left on device; free some space in /etc"));
   REQUIRE(world.report.steps.size() == 1);
   CHECK(world.report.steps[0].name == "write");
   CHECK(world.report.steps[0].outcome == Outcome::failed);
@@ -60,7 +62,9 @@ TEST_CASE("a failure that no step told is told by the ending") {
     REQUIRE(world.run.step("write", [] { return base::Result<Made>(Made{1}); }));
   }
   SECTION("after a failed step that a later one made good") {
-    CHECK_FALSE(world.run.step("a", [&]() -> base::Result<Made> { return base::Error{base::ExitCode::change, "other", ""}; }));
+    CHECK_FALSE(world.run.step("a", [&]() -> base::Result<Made> {
+      return base::Error{base::ExitCode::change, "other", ""};
+    }));
     REQUIRE(world.run.step("b", [] { return base::Result<Made>(Made{1}); }));
   }
   world.run.fail(full_disk);

@@ -24,7 +24,8 @@ struct Node {
   fakes::MemoryLog log;
 
   Node() {
-    files.file("/proc/devices", "Character devices:\n  1 mem\n195 nvidia\n234 nvidia-caps-imex-channels\n\nBlock devices:\n");
+    files.file("/proc/devices",
+               "Character devices:\n  1 mem\n195 nvidia\n234 nvidia-caps-imex-channels\n\nBlock devices:\n");
     files.directory("/dev").allow_changes();
   }
   base::Result<imex::Channel> ensure() { return imex::ensure_channel(files, log); }
@@ -47,10 +48,11 @@ TEST_CASE("a name that only resembles the channel driver's is another driver's")
 }
 
 TEST_CASE("a line of another form is not taken for a major") {
-  for (const char* line : {"nvidia-caps-imex-channels", "nvidia-caps-imex-channels 234", "234 nvidia-caps-imex-channels x",
-                           "0 nvidia-caps-imex-channels", "4096 nvidia-caps-imex-channels",
-                           "-234 nvidia-caps-imex-channels", "0x234 nvidia-caps-imex-channels",
-                           "99999999999999999999 nvidia-caps-imex-channels", "234nvidia-caps-imex-channels"}) {
+  for (const char* line :
+       {"nvidia-caps-imex-channels", "nvidia-caps-imex-channels 234", "234 nvidia-caps-imex-channels x",
+        "0 nvidia-caps-imex-channels", "4096 nvidia-caps-imex-channels", "-234 nvidia-caps-imex-channels",
+        "0x234 nvidia-caps-imex-channels", "99999999999999999999 nvidia-caps-imex-channels",
+        "234nvidia-caps-imex-channels"}) {
     INFO(line);
     CHECK(imex::parse_channel_major("Character devices:\n" + std::string(line) + "\n") == std::nullopt);
   }
@@ -107,9 +109,7 @@ TEST_CASE("a folder that cannot be made, a device that cannot be made: told with
   Node node;
   SECTION("folder") { node.files.fail_change(folder, EROFS); }
   SECTION("device") { node.files.fail_change(channel0, EPERM); }
-  SECTION("a folder stands where channel0 belongs") {
-    node.files.directory(channel0).fail_change(channel0, EISDIR);
-  }
+  SECTION("a folder stands where channel0 belongs") { node.files.directory(channel0).fail_change(channel0, EISDIR); }
   const auto channel = node.ensure();
   REQUIRE_FALSE(channel);
   CHECK(channel.error().code == base::ExitCode::change);

@@ -103,7 +103,8 @@ TEST_CASE("an answer that is neither JSON nor a table is an error") {
 
 TEST_CASE("a release without -j is asked in the text form, and -j is not tried again") {
   World world;
-  world.answer("-N -j", fakes::exited(1, "", "unknown option -j\n")).answer("-N", fakes::exited(0, domains::sample_of_18()));
+  world.answer("-N -j", fakes::exited(1, "", "unknown option -j\n"))
+      .answer("-N", fakes::exited(0, domains::sample_of_18()));
   REQUIRE(world.ctl.domain(5s));
   const auto view = world.ctl.domain(5s);
   REQUIRE(view);
@@ -151,6 +152,7 @@ TEST_CASE("a dry run asks nobody: it plans the questions once each and takes the
   const auto peers = ctl.peer_domains({"10.0.0.1", "10.0.0.2"}, 50005, 2s);
   REQUIRE(peers.size() == 2);
   CHECK_FALSE(peers[0]);
-  CHECK(plan.sentences() == std::vector<std::string>{"would ask nvidia-imex-ctl -q until the daemon is READY",
-                                                     "would ask nvidia-imex-ctl -N until every pair of the list is connected"});
+  CHECK(plan.sentences() ==
+        std::vector<std::string>{"would ask nvidia-imex-ctl -q until the daemon is READY",
+                                 "would ask nvidia-imex-ctl -N until every pair of the list is connected"});
 }

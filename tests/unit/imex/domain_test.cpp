@@ -64,8 +64,9 @@ imex::DomainView mismatch() { return with_pair(up(2), 0, 1, Link::map_mismatch);
 // --- judge -----------------------------------------------------------------------------------------------
 
 TEST_CASE("a domain of other nodes than our list is not ours, however healthy") {
-  for (const auto& list : {domains::addresses(3), domains::addresses(1), std::vector<std::string>{"10.0.0.2", "10.0.0.1"},
-                           std::vector<std::string>{"10.0.0.1", "10.0.0.9"}}) {
+  for (const auto& list :
+       {domains::addresses(3), domains::addresses(1), std::vector<std::string>{"10.0.0.2", "10.0.0.1"},
+        std::vector<std::string>{"10.0.0.1", "10.0.0.9"}}) {
     const auto verdict = judged(domains::of(list), 2);
     CHECK(verdict.other_list);
     CHECK_FALSE(verdict.up);
@@ -155,7 +156,8 @@ TEST_CASE("addresses in another spelling are the same; names cannot be compared 
 TEST_CASE("a peer that holds another list to the end is named in a warning, and we go on") {
   World world(3);
   world.ctl.peer_shows("10.0.0.2", 0s, other_list()).peer_shows("10.0.0.3", 0s, up(3));
-  const auto released = imex::await_peers_released(world.ctl, world.clock, world.log, world.task, host::Deadline(world.clock, 10s));
+  const auto released =
+      imex::await_peers_released(world.ctl, world.clock, world.log, world.task, host::Deadline(world.clock, 10s));
   CHECK(released.still_held == std::vector<std::string>{"ultra-2 (10.0.0.2)"});
   CHECK(released.asked_long == released.still_held);
   CHECK(world.log.has("WARN another list is still held by ultra-2 (10.0.0.2)"));
@@ -165,7 +167,8 @@ TEST_CASE("a peer that holds another list to the end is named in a warning, and 
 TEST_CASE("peers that hang cost no more than the deadline") {
   World world(2);
   world.ctl.peer_shows("10.0.0.2", 0s, hang());
-  const auto released = imex::await_peers_released(world.ctl, world.clock, world.log, world.task, host::Deadline(world.clock, 500ms));
+  const auto released =
+      imex::await_peers_released(world.ctl, world.clock, world.log, world.task, host::Deadline(world.clock, 500ms));
   CHECK(released.still_held.empty());
   CHECK(world.ctl.now() == 500ms);
 }
@@ -180,16 +183,20 @@ TEST_CASE("a stop signal ends the wait for peers") {
 
 TEST_CASE("a peer's old daemon is waited for until its own prolog has stopped it, and only that one is asked again") {
   World world(4, 1);
-  world.ctl.peer_shows("10.0.0.1", 0s, up(4)).peer_shows("10.0.0.3", 0s, other_list()).peer_shows("10.0.0.3", 3s, no_answer());
+  world.ctl.peer_shows("10.0.0.1", 0s, up(4))
+      .peer_shows("10.0.0.3", 0s, other_list())
+      .peer_shows("10.0.0.3", 3s, no_answer());
   world.ctl.peer_shows("10.0.0.4", 0s, no_answer());
-  const auto released = imex::await_peers_released(world.ctl, world.clock, world.log, world.task, host::Deadline(world.clock, 30s));
+  const auto released =
+      imex::await_peers_released(world.ctl, world.clock, world.log, world.task, host::Deadline(world.clock, 30s));
   CHECK(released.asked_long == std::vector<std::string>{"ultra-3 (10.0.0.3)"});
   CHECK(released.still_held.empty());
   CHECK(world.ctl.now() >= 3s);
   CHECK(world.ctl.now() <= 4s);
   CHECK(world.log.has("INFO waiting until the daemons of another list are gone: ultra-3 (10.0.0.3)"));
   CHECK(world.ctl.peers_asked.front() == std::vector<std::string>{"10.0.0.1", "10.0.0.3", "10.0.0.4"});
-  for (std::size_t i = 1; i < world.ctl.peers_asked.size(); ++i) CHECK(world.ctl.peers_asked[i] == std::vector<std::string>{"10.0.0.3"});
+  for (std::size_t i = 1; i < world.ctl.peers_asked.size(); ++i)
+    CHECK(world.ctl.peers_asked[i] == std::vector<std::string>{"10.0.0.3"});
   CHECK(world.ctl.ports.front() == 50005);
   CHECK(imex::describe(released) == "waited for the old daemons of ultra-3 (10.0.0.3)");
 }
@@ -197,7 +204,8 @@ TEST_CASE("a peer's old daemon is waited for until its own prolog has stopped it
 TEST_CASE("peers that hold our list, or do not answer, hold nothing against us") {
   World world(3);
   world.ctl.peer_shows("10.0.0.2", 0s, up(3)).peer_shows("10.0.0.3", 0s, no_answer());
-  const auto released = imex::await_peers_released(world.ctl, world.clock, world.log, world.task, host::Deadline(world.clock, 30s));
+  const auto released =
+      imex::await_peers_released(world.ctl, world.clock, world.log, world.task, host::Deadline(world.clock, 30s));
   CHECK(imex::describe(released) == "no peer's daemon holds another list");
   CHECK(world.clock.slept == 0ms);
   CHECK(world.log.lines.empty());
@@ -331,7 +339,8 @@ TEST_CASE("a long wait is told every ten seconds, with who is missing") {
   world.ctl.shows(0s, with_dead(up(2), 1));
   REQUIRE(world.wait(25s));
   int told = 0;
-  for (const std::string& line : world.log.lines) told += line.find("INFO waiting for the domain since ") == 0 && line.find("ultra-2") != std::string::npos ? 1 : 0;
+  for (const std::string& line : world.log.lines)
+    told += line.find("INFO waiting for the domain since ") == 0 && line.find("ultra-2") != std::string::npos ? 1 : 0;
   CHECK(told == 2);
 }
 
@@ -436,7 +445,9 @@ TEST_CASE("a peer whose daemon says that it holds our list need not be seen gone
 TEST_CASE("one restart for all blocked peers: it waits until the last of them has the new list") {
   World world(3);
   world.ctl.shows(0s, with_pair(with_pair(up(3), 0, 1, Link::map_mismatch), 0, 2, Link::map_mismatch));
-  world.ctl.peer_shows("10.0.0.2", 0s, up(3)).peer_shows("10.0.0.3", 0s, other_list()).peer_shows("10.0.0.3", 6s, up(3));
+  world.ctl.peer_shows("10.0.0.2", 0s, up(3))
+      .peer_shows("10.0.0.3", 0s, other_list())
+      .peer_shows("10.0.0.3", 6s, up(3));
   world.after_restart = [&] { world.ctl.shows(world.ctl.now(), up(3)); };
   const auto outcome = world.wait();
   REQUIRE(outcome);

@@ -54,7 +54,8 @@ TEST_CASE("a live node that nobody reaches is one fault that lists its peers") {
   const auto faults = explain_faults(view, domains::names(18));
   REQUIRE(faults.size() == 1);
   CHECK(faults[0].nodes == std::vector<std::size_t>{4});
-  CHECK(faults[0].what.find("is not connected with 17 of its peers (0-3,5-17): N, never connected") != std::string::npos);
+  CHECK(faults[0].what.find("is not connected with 17 of its peers (0-3,5-17): N, never connected") !=
+        std::string::npos);
   CHECK(faults[0].cure.find("50000") != std::string::npos);
 }
 
@@ -62,7 +63,8 @@ TEST_CASE("a single pair is told as a pair, once for both directions") {
   const auto faults = explain_faults(domains::with_pair(domains::up(18), 2, 9, Link::map_mismatch), domains::names(18));
   REQUIRE(faults.size() == 1);
   CHECK(faults[0].nodes == std::vector<std::size_t>{2, 9});
-  CHECK(faults[0].what.find("node #2 ultra-3 (10.0.0.3) and node #9 ultra-10 (10.0.0.10) are not connected: !M!, ") == 0);
+  CHECK(faults[0].what.find("node #2 ultra-3 (10.0.0.3) and node #9 ultra-10 (10.0.0.10) are not connected: !M!, ") ==
+        0);
   CHECK(faults[0].cure.find("nodes_config.cfg") != std::string::npos);
 }
 
@@ -87,7 +89,8 @@ TEST_CASE("every kind of lost connection has a cure; a healthy domain has no fau
 }
 
 TEST_CASE("a row for each node, the ids above, the legend of what occurs below") {
-  const auto drawn = lines_of(draw_matrix(domains::with_pair(domains::up(2), 0, 1, Link::map_mismatch), domains::names(2)));
+  const auto drawn =
+      lines_of(draw_matrix(domains::with_pair(domains::up(2), 0, 1, Link::map_mismatch), domains::names(2)));
   REQUIRE(drawn.size() == 4);
   CHECK(drawn[0] == "id  node     address   status  0 1 ");
   CHECK(drawn[1] == "0   ultra-1  10.0.0.1  READY   . M ");

@@ -180,7 +180,9 @@ TEST_CASE("a daemon that waits for its peers goes on to the domain, once that ha
 
 TEST_CASE("a daemon that only passes through WAITING_FOR_PEERS is waited for until READY") {
   World world;
-  world.ctl.says(0s, fakes::word("WAITING_FOR_PEERS")).says(300ms, fakes::word("INIT_GPU")).says(3s, fakes::word("READY"));
+  world.ctl.says(0s, fakes::word("WAITING_FOR_PEERS"))
+      .says(300ms, fakes::word("INIT_GPU"))
+      .says(3s, fakes::word("READY"));
   const auto ready = world.wait();
   REQUIRE(ready);
   CHECK(ready->word == "READY");
@@ -200,7 +202,8 @@ TEST_CASE("a long wait is told every ten seconds") {
   world.ctl.says(0s, fakes::word("INIT_GPU"));
   CHECK_FALSE(world.wait(25s));
   int told = 0;
-  for (const std::string& line : world.log.lines) told += line == "INFO waiting for the local nvidia-imex: it says INIT_GPU" ? 1 : 0;
+  for (const std::string& line : world.log.lines)
+    told += line == "INFO waiting for the local nvidia-imex: it says INIT_GPU" ? 1 : 0;
   CHECK(told == 2);
 }
 

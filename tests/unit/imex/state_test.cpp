@@ -57,14 +57,10 @@ TEST_CASE("a damaged state is none, and it is said why") {
 
 TEST_CASE("a member of another type, a missing member or an unknown phase is damage") {
   const std::pair<std::string, std::string> damages[] = {
-      {"\"job_id\": \"4711\"", "\"job_id\": 4711"},
-      {"\"job_id\"", "\"jobid\""},
-      {"\"phase\": \"started\"", "\"phase\": \"begun\""},
-      {"\"phase\": \"started\"", "\"phase\": 1"},
-      {"\"unit\": \"nvidia-imex\"", "\"unit\": null"},
-      {"\"nodes_config\"", "\"node_config\""},
-      {"\"main_pid\": 77", "\"main_pid\": \"77\""},
-      {"\"10.0.0.2\"", "10"},
+      {"\"job_id\": \"4711\"", "\"job_id\": 4711"},       {"\"job_id\"", "\"jobid\""},
+      {"\"phase\": \"started\"", "\"phase\": \"begun\""}, {"\"phase\": \"started\"", "\"phase\": 1"},
+      {"\"unit\": \"nvidia-imex\"", "\"unit\": null"},    {"\"nodes_config\"", "\"node_config\""},
+      {"\"main_pid\": 77", "\"main_pid\": \"77\""},       {"\"10.0.0.2\"", "10"},
       {"\"sluid\": \"sABCDEFGH23456\"", "\"sluid\": []"},
   };
   for (const auto& [from, to] : damages) {
@@ -161,9 +157,9 @@ TEST_CASE("an epilog of another run is none of this prolog's") {
   CHECK_FALSE(imex::is_epilog_of(prolog, {"8", "sA", "1", "100"}));
   CHECK_FALSE(imex::is_epilog_of(prolog, {"7", "sB", "1", "100"}));
   CHECK_FALSE(imex::is_epilog_of(prolog, {"7", "sA", "1", "101"}));
-  CHECK_FALSE(imex::is_epilog_of(prolog, {"7", "sA", "2", "100"}));                  // two more
+  CHECK_FALSE(imex::is_epilog_of(prolog, {"7", "sA", "2", "100"}));                   // two more
   CHECK_FALSE(imex::is_epilog_of({"7", "sA", "1", "100"}, {"7", "sA", "0", "100"}));  // one less
-  CHECK_FALSE(imex::is_epilog_of({"7", "", "0", ""}, {"7", "", "1", ""}));            // nothing else says that it is the same
+  CHECK_FALSE(imex::is_epilog_of({"7", "", "0", ""}, {"7", "", "1", ""}));  // nothing else says that it is the same
   CHECK_FALSE(imex::is_epilog_of({"7", "", "x", "100"}, {"7", "", "1", "100"}));
 }
 

@@ -181,10 +181,9 @@ TEST_CASE("every cell of the legend has its own meaning, and comes back as its c
 // --- the JSON form ---------------------------------------------------------------------------------------
 
 TEST_CASE("JSON of another shape is no domain") {
-  for (const char* text :
-       {"", "null", "[]", "\"UP\"", "{", "{}", "{\"nodes\":{}}", "{\"nodes\":[]}", "{\"nodes\":null}",
-        "{\"nodes\":{\"0\":null}}", "{\"nodes\":{\"0\":\"READY\"}}", "{\"status\":\"UP\"}",
-        "Query Status returned error code: 14"}) {
+  for (const char* text : {"", "null", "[]", "\"UP\"", "{", "{}", "{\"nodes\":{}}", "{\"nodes\":[]}",
+                           "{\"nodes\":null}", "{\"nodes\":{\"0\":null}}", "{\"nodes\":{\"0\":\"READY\"}}",
+                           "{\"status\":\"UP\"}", "Query Status returned error code: 14"}) {
     check_json_refused(text);
   }
 }
@@ -220,7 +219,8 @@ TEST_CASE("hostile JSON ends in an error, soon") {
 }
 
 TEST_CASE("a JSON text cut short anywhere is refused") {
-  const std::string whole = R"({"nodes":{"0":{"host":"10.0.0.1","status":"READY","connections":{"0":{"status":"CONNECTED"}}}},"status":"UP"})";
+  const std::string whole =
+      R"({"nodes":{"0":{"host":"10.0.0.1","status":"READY","connections":{"0":{"status":"CONNECTED"}}}},"status":"UP"})";
   REQUIRE(parse_status_json(whole));
   for (std::size_t length = 0; length < whole.size(); ++length) CHECK_FALSE(parse_status_json(whole.substr(0, length)));
 }
@@ -252,13 +252,13 @@ TEST_CASE("keys in another order and in other case are the same keys") {
 // --- the local status ------------------------------------------------------------------------------------
 
 TEST_CASE("only the known words are a local status") {
-  for (const char* text : {"", "ready", "READY READY", "READY.", "Query Status returned error code: 14", "NOT_READY",
-                           "READY\nREADY\n"}) {
+  for (const char* text :
+       {"", "ready", "READY READY", "READY.", "Query Status returned error code: 14", "NOT_READY", "READY\nREADY\n"}) {
     INFO(text);
     CHECK(imex::parse_local_status(text).empty());
   }
-  for (const char* word : {"INITIALIZING", "STARTING_AUTH_SERVER", "WAITING_FOR_PEERS", "WAITING_FOR_RECOVERY", "INIT_GPU",
-                           "READY", "SHUTTING_DOWN", "UNAVAILABLE"}) {
+  for (const char* word : {"INITIALIZING", "STARTING_AUTH_SERVER", "WAITING_FOR_PEERS", "WAITING_FOR_RECOVERY",
+                           "INIT_GPU", "READY", "SHUTTING_DOWN", "UNAVAILABLE"}) {
     CHECK(imex::parse_local_status(std::string(word) + "\n") == word);
   }
 }

@@ -56,7 +56,8 @@ TEST_CASE("a port in use though the unit is stopped is told before anything is s
     const auto status = node.check();
     REQUIRE_FALSE(status);
     CHECK(status.error().code == base::ExitCode::change);
-    CHECK(status.error().what == "TCP port " + std::to_string(port) + " of nvidia-imex is in use though the unit is stopped");
+    CHECK(status.error().what ==
+          "TCP port " + std::to_string(port) + " of nvidia-imex is in use though the unit is stopped");
     CHECK(status.error().cure.find("ip_local_reserved_ports") != std::string::npos);
   }
 }

@@ -13,7 +13,8 @@ TEST_CASE("words that are no version are none") {
     INFO(text);
     CHECK(imex::parse_driver_version(text).empty());
   }
-  for (const char* text : {"", "IMEX version is: unknown", "v570.172", "570", "570.", ".570", "1.2.x", "command not found"}) {
+  for (const char* text :
+       {"", "IMEX version is: unknown", "v570.172", "570", "570.", ".570", "1.2.x", "command not found"}) {
     INFO(text);
     CHECK(imex::parse_imex_version(text).empty());
   }
@@ -24,8 +25,8 @@ TEST_CASE("the driver's version is the first on its own line") {
   REQUIRE(stream);
   const std::string captured{std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>()};
   CHECK(imex::parse_driver_version(captured) == "580.159.04");
-  CHECK(imex::parse_driver_version("NVRM version: NVIDIA UNIX Open Kernel Module for aarch64  570.172.08  Release Build\n") ==
-        "570.172.08");
+  CHECK(imex::parse_driver_version(
+            "NVRM version: NVIDIA UNIX Open Kernel Module for aarch64  570.172.08  Release Build\n") == "570.172.08");
 }
 
 TEST_CASE("the daemon's version is its first word of digits and dots") {

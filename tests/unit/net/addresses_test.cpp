@@ -30,8 +30,8 @@ struct World {
 }  // namespace
 
 TEST_CASE("addresses that no peer can use are refused, naming node and address, by every node alike") {
-  for (const char* bad : {"0.0.0.0", "::", "127.0.0.1", "127.255.0.9", "::1", "0.1.2.3", "224.0.0.1", "239.1.1.1", "255.255.255.255",
-                          "240.0.0.1", "ff02::1"}) {
+  for (const char* bad : {"0.0.0.0", "::", "127.0.0.1", "127.255.0.9", "::1", "0.1.2.3", "224.0.0.1", "239.1.1.1",
+                          "255.255.255.255", "240.0.0.1", "ff02::1"}) {
     INFO(bad);
     const auto status = net::check_peers(peers({"10.0.0.1", bad}), 18);
     REQUIRE_FALSE(status);
@@ -71,7 +71,8 @@ TEST_CASE("a host that is not in the list fails alone, with both sets of address
   REQUIRE_FALSE(place);
   CHECK(place.error().code == base::ExitCode::change);
   CHECK(place.error().blame == base::Blame::local);
-  CHECK(place.error().what.find("none of this host's own addresses (127.0.0.1 10.0.0.9) is in the node list (10.0.0.1 10.0.0.2)") == 0);
+  CHECK(place.error().what.find(
+            "none of this host's own addresses (127.0.0.1 10.0.0.9) is in the node list (10.0.0.1 10.0.0.2)") == 0);
   CHECK_FALSE(net::own_place({}, {"10.0.0.1"}));
 }
 
@@ -139,10 +140,12 @@ TEST_CASE("several addresses are refused: nobody knows which the peers would tak
   const auto address = world.resolve(fakes::exited(0, "10.0.0.1 STREAM x\nfd00::1 STREAM x\n"));
   REQUIRE_FALSE(address);
   CHECK(address.error().code == base::ExitCode::source);
-  CHECK(address.error().what.find("resolves to several addresses (10.0.0.1 fd00::1), exactly one is needed") != std::string::npos);
+  CHECK(address.error().what.find("resolves to several addresses (10.0.0.1 fd00::1), exactly one is needed") !=
+        std::string::npos);
 }
 
 TEST_CASE("one address that remains beside loopback is the answer") {
   World world;
-  CHECK(world.resolve(fakes::exited(0, "127.0.1.1 STREAM x\n10.0.0.1 STREAM x\n10.0.0.1 DGRAM\n")).value() == "10.0.0.1");
+  CHECK(world.resolve(fakes::exited(0, "127.0.1.1 STREAM x\n10.0.0.1 STREAM x\n10.0.0.1 DGRAM\n")).value() ==
+        "10.0.0.1");
 }
