@@ -10,13 +10,20 @@ sys.path.insert(0, str(Path(__file__).parent))
 import rig  # noqa: E402
 
 BLOCKS = {"b1": "node[1-3]", "b2": "node[4-6]"}
-skipped = {}
 
 
 def pytest_configure():
     # A run that is told to stop takes its clusters with it, also where a shell started it with SIGINT ignored.
     for sig in (signal.SIGTERM, signal.SIGINT):
         signal.signal(sig, signal.default_int_handler)
+
+
+def pytest_collection_modifyitems(items):
+    """One group for each version and kind of cluster: its tests follow one another on one worker of pytest-xdist."""
+    kinds = {"test_domain": "domain", "test_addresses": "addresses"}
+    for item in items:
+        version = item.callspec.params["clusters"]
+        item.add_marker(pytest.mark.xdist_group(f"{version} {kinds.get(item.module.__name__, 'jobs')}"))
 
 
 def binary():
@@ -35,15 +42,16 @@ class Clusters:
         self.options = None
         self.cluster = None
         self.root = None
+        self.missing = ""
 
     def need_root(self):
-        if self.root is None and self.version not in skipped:
+        if self.root is None and not self.missing:
             try:
                 self.root = rig.slurm_root(self.version)
             except rig.NoSuite as reason:
-                skipped[self.version] = str(reason)
-        if self.version in skipped:
-            pytest.skip(f"SKIPPED, NOT PASSED: {skipped[self.version]}")
+                self.missing = str(reason)
+        if self.missing:
+            pytest.skip(f"NOT TRIED: {self.missing}")
 
     def get(self, **options):
         self.need_root()
@@ -100,6 +108,7 @@ def pytest_runtest_makereport(item, call):
 
 
 def pytest_terminal_summary(terminalreporter):
-    for version, reason in skipped.items():
-        terminalreporter.write_sep("!", f"SKIPPED: nothing was tried on Slurm {version}", red=True, bold=True)
+    reasons = {report.longrepr[2] for report in terminalreporter.stats.get("skipped", [])}
+    for reason in sorted(reasons):
+        terminalreporter.write_sep("!", "SKIPPED, NOT PASSED", red=True, bold=True)
         terminalreporter.write_line(reason)
