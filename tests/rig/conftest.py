@@ -12,10 +12,12 @@ import rig  # noqa: E402
 BLOCKS = {"b1": "node[1-3]", "b2": "node[4-6]"}
 
 
-def pytest_configure():
-    # A run that is told to stop takes its clusters with it, also where a shell started it with SIGINT ignored.
-    for sig in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(sig, signal.default_int_handler)
+def pytest_configure(config):
+    # A run that is told to stop takes its clusters with it, also where a shell started it with SIGINT ignored. (A worker of
+    # pytest-xdist is told by the run.)
+    if not hasattr(config, "workerinput"):
+        for sig in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(sig, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(items):

@@ -47,9 +47,9 @@ def slurm_root(version):
     words = made.stdout.split(maxsplit=2)
     if len(words) < 2 or words[0] != version:
         raise RigError(f"make-roots {version}: exit {made.returncode}, said {made.stdout!r}")
+    if words[1] == "FAILED":
+        raise RigError(f"Slurm {version}: {words[2].strip()}")
     if words[1] == "SKIP":
-        if made.returncode != 0:
-            raise RigError(made.stdout.strip())
         raise NoSuite(f"Slurm {version}: {words[2].strip()}")
     return Path(words[1])
 
