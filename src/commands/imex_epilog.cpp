@@ -89,7 +89,7 @@ int imex_epilog(Context& context, const ImexEpilogOptions& options, const std::o
     return end_failed(context, {ExitCode::surroundings, "not run as root", "slurmd runs an Epilog as root; by hand use sudo, or --dry-run"},
                       is_by_hand(host.environment));
   }
-  auto units = open_units(context);
+  auto units = open_units(context, deadline);
   if (!units) return end_failed(context, units.error(), false);
 
   // --- under the lock, the same questions again: a next job's prolog may have been faster ----------------

@@ -1,5 +1,7 @@
 #include "commands/imex_gate.h"
 
+#include <algorithm>
+
 #include "base/text.h"
 #include "commands/imex_tools.h"
 #include "ec2/instance_type.h"
@@ -51,11 +53,12 @@ GateAnswer gate_exclusive_claim(const Context& context, const std::optional<slur
           "the job is not known to be exclusive (neither SLURM_JOB_EXCLUSIVE nor SLURM_JOB_OVERSUBSCRIBE is set)"};
 }
 
-base::Result<GateAnswer> gate_instance_type(const Context& context, const ImexGateOptions& options) {
+base::Result<GateAnswer> gate_instance_type(const Context& context, const ImexGateOptions& options, const host::Deadline& deadline) {
   const host::Host& host = context.host;
   host::Log& log = context.run.log();
   const auto endpoint = ec2::imds_endpoint(host.environment, context.has_root, log);
-  const ec2::InstanceType type = ec2::find_instance_type(host.http, host.clock, host.files, log, endpoint);
+  const ec2::InstanceType type = ec2::find_instance_type(host.http, host.clock, host.files, log, endpoint,
+                                                         std::min(site::imds_limit, deadline.left() / 2));
   if (type.name.empty()) {
     const std::string what = "the instance type of this node is unknown: " + type.source;
     const std::string cure = "let the node reach IMDS at http://169.254.169.254 (hop limit, iptables, IMDS enabled), or see " +
@@ -69,9 +72,10 @@ base::Result<GateAnswer> gate_instance_type(const Context& context, const ImexGa
   return GateAnswer{Say::go, "instance type " + type.name + " (" + type.source + ")"};
 }
 
-GateAnswer gate_exclusive_look(const Context& context, const std::optional<slurm::Conf>& conf, const slurm::Job& job) {
+GateAnswer gate_exclusive_look(const Context& context, const std::optional<slurm::Conf>& conf, const slurm::Job& job,
+                               const host::Deadline& deadline) {
   const auto found = slurm::lasting_foreign_step(context.host.files, context.host.processes, context.host.clock, job,
-                                                 spool_dir_of(conf, job.node_name), site::exclusive_look);
+                                                 spool_dir_of(conf, job.node_name), deadline.limit(site::exclusive_look));
   if (!found) return {Say::go, "no other job on this node"};
   return {Say::skip_error, "the job is said to be exclusive, but " + show(*found) +
                                " lives on this node; restarting IMEX would disrupt it"};

@@ -28,10 +28,12 @@ std::string describe(const GateAnswer& answer);
 GateAnswer gate_exclusive_claim(const Context& context, const std::optional<slurm::Conf>& conf);
 
 // IMDS, else DMI: no child. Error: source, for an unknown type under --unknown-type=fail.
-base::Result<GateAnswer> gate_instance_type(const Context& context, const ImexGateOptions& options);
+// IMDS has at most half of what is left, so that DMI and a job on the right node get the rest.
+base::Result<GateAnswer> gate_instance_type(const Context& context, const ImexGateOptions& options, const host::Deadline& deadline);
 
 // The local look that confirms a claim: another job's live step, looked at for up to 5 s.
-GateAnswer gate_exclusive_look(const Context& context, const std::optional<slurm::Conf>& conf, const slurm::Job& job);
+GateAnswer gate_exclusive_look(const Context& context, const std::optional<slurm::Conf>& conf, const slurm::Job& job,
+                               const host::Deadline& deadline);
 
 // Error: surroundings (no systemctl), change (it does not answer).
 base::Result<GateAnswer> gate_unit(systemd::Units& units, const std::string& unit);

@@ -240,17 +240,17 @@ int imex_prolog(Context& context, const ImexPrologOptions& options, const std::o
   // --- the gate: nothing that is wrong may fail a job on a node that is not ours -------------------------
   const GateAnswer claim = gate_exclusive_claim(context, conf);
   if (!claim.go()) return end_skipped(context, claim);
-  const auto type = run.step("instance type", [&] { return gate_instance_type(context, options.gate); });
+  const auto type = run.step("instance type", [&] { return gate_instance_type(context, options.gate, deadline); });
   if (!type) return failed(type.error());
   if (!type->go()) return end_skipped(context, *type);
   // A missing job id is told further down: what is read of the job here only says who the others are.
   const auto job = slurm::read_job(host.environment);
   if (job) progress.job = *job;
   progress.job.node_name = host.environment.get_or("SLURMD_NODENAME", "");
-  const GateAnswer alone = gate_exclusive_look(context, conf, progress.job);
+  const GateAnswer alone = gate_exclusive_look(context, conf, progress.job, deadline);
   if (!alone.go()) return end_skipped(context, alone);
   run.log().info("Job is exclusive, proceeding with IMEX configuration (" + claim.why + ")");
-  auto units = open_units(context);
+  auto units = open_units(context, whole);
   if (!units) return failed(units.error());
   progress.units = std::move(*units);
   const auto unit = run.step("unit", [&] { return gate_unit(*progress.units, options.gate.unit); });
@@ -272,7 +272,7 @@ int imex_prolog(Context& context, const ImexPrologOptions& options, const std::o
   // --- lock ----------------------------------------------------------------------------------------------
   auto lock = run.step("lock", [&] { return lock_node(context, *job, whole.less(site::lock_reserve).left()); });
   if (!lock) return failed(lock.error());
-  const GateAnswer still_alone = gate_exclusive_look(context, conf, *job);
+  const GateAnswer still_alone = gate_exclusive_look(context, conf, *job, deadline);
   if (!still_alone.go()) return end_skipped(context, still_alone);
   bool epilog_stopped_it = false;
   const auto met = run.step("unit before", [&] { return finish_dead_run(context, *progress.units, options.gate.unit, epilog_stopped_it); });

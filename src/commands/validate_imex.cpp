@@ -139,7 +139,7 @@ struct UnitLook {
 
 UnitLook check_unit(Context& context, Findings& findings, const std::optional<imex::State>& ours) {
   UnitLook look;
-  auto units = open_units(context);
+  auto units = open_units(context, std::nullopt);
   if (!units) {
     findings.fail(subject, "unit", units.error().what, units.error().cure);
     return look;
@@ -328,7 +328,7 @@ bool imex_applies(Context& context) {
   const auto tool = host::find_tool(host.files, "nvidia-imex", {site::imex_daemon.begin(), site::imex_daemon.end()}, host.processes.is_root());
   if (tool || tool.error().os_error != ENOENT) return true;
   const auto endpoint = ec2::imds_endpoint(host.environment, context.has_root, context.run.log());
-  const auto type = ec2::find_instance_type(host.http, host.clock, host.files, context.run.log(), endpoint);
+  const auto type = ec2::find_instance_type(host.http, host.clock, host.files, context.run.log(), endpoint, site::imds_limit);
   return ec2::supported_by(type.name, {site::instance_types.begin(), site::instance_types.end()}).has_value();
 }
 

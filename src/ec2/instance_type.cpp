@@ -119,11 +119,11 @@ std::optional<std::string> imds_endpoint(const host::Environment& environment, b
 }
 
 InstanceType find_instance_type(host::Http& http, host::Clock& clock, const host::Files& files, host::Log& log,
-                                const std::optional<std::string>& endpoint) {
+                                const std::optional<std::string>& endpoint, host::milliseconds limit) {
   std::string why = "IMDS is not asked under --root";
   if (endpoint) {
     log.debug("asking " + *endpoint + " for the instance type");
-    const host::Deadline deadline(clock, site::imds_limit);
+    const host::Deadline deadline(clock, limit);
     for (int attempt = 1; attempt <= site::imds_tries; ++attempt) {
       const Call asked = ask_once(http, deadline, *endpoint);
       if (asked.next == Next::use) return {asked.value, "IMDS"};

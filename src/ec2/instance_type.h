@@ -32,9 +32,9 @@ std::optional<std::string> acceptable_endpoint(std::string_view text);
 // without the variable: do not ask.
 std::optional<std::string> imds_endpoint(const host::Environment& environment, bool has_root, host::Log& log);
 
-// Never an error: an unknown type is an answer too. Takes at most site::imds_limit.
+// Never an error: an unknown type is an answer too. IMDS takes at most `limit`.
 InstanceType find_instance_type(host::Http& http, host::Clock& clock, const host::Files& files, host::Log& log,
-                                const std::optional<std::string>& endpoint);
+                                const std::optional<std::string>& endpoint, host::milliseconds limit);
 
 // The prefix that matches, if any.
 std::optional<std::string> supported_by(const std::string& type, const std::vector<std::string>& prefixes);

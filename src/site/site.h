@@ -88,6 +88,7 @@ inline constexpr milliseconds domain_limit = 60s;
 inline constexpr milliseconds settle = 3s;
 inline constexpr milliseconds imex_ctl_limit = 5s;
 inline constexpr milliseconds systemctl_limit = 10s;
+inline constexpr milliseconds systemctl_least = 1s;      // of a call that cleans up after the run's own end
 inline constexpr milliseconds getent_limit = 5s;
 inline constexpr milliseconds scontrol_limit = 10s;
 inline constexpr std::array<milliseconds, 2> scontrol_pauses{1s, 2s};  // between the tries

@@ -85,7 +85,7 @@ host::Exit SystemctlUnits::run(std::vector<std::string> arguments, host::millise
   host::Command command;
   command.program = systemctl_;
   command.arguments = std::move(arguments);
-  command.limit = limit;
+  command.limit = whole_ ? std::min(limit, std::max(whole_->left(), site::systemctl_least)) : limit;
   host::Exit exit = processes_.run(command);
   log_.debug(host::show(command) + ": " + host::describe(exit));
   return exit;
@@ -182,8 +182,10 @@ base::Result<Stopped> SystemctlUnits::stop_and_wait(const std::string& unit, con
   stopped.before = now->active;
   if (now->gone()) return stopped;
 
-  log_.warn("unit " + unit + " did not stop within " + base::show_duration(graceful) + " (" + describe(*now) +
-            "): killing its processes through systemd");
+  const std::string why = accepted ? " is not gone though systemctl stop has ended"
+                          : exit.ending == Ending::timed_out ? " did not stop within " + base::show_duration(exit.took)
+                                                             : " could not be stopped, " + host::describe(exit);
+  log_.warn("unit " + unit + why + " (" + describe(*now) + "): killing its processes through systemd");
   stopped.killed = true;
   const host::Exit killed = run({"kill", "--signal=KILL", unit}, site::systemctl_limit);
   if (!killed.succeeded()) log_.warn("systemctl kill " + unit + ": " + host::describe(killed));
@@ -196,11 +198,16 @@ base::Result<Stopped> SystemctlUnits::stop_and_wait(const std::string& unit, con
 
 base::Result<Started> SystemctlUnits::start_and_confirm(const std::string& unit, const host::Deadline& deadline,
                                                         host::milliseconds limit) {
+  const auto too_late = [&] {
+    return Error{ExitCode::time_out, "no time was left to start unit " + unit, "see in this log what took the time; " + look_at(unit)};
+  };
+  if (deadline.over()) return too_late();  // nothing is queued that would have to be cancelled
   // Without this the 6th start within 10 s is refused (start-limit-hit): short jobs in a row do that.
   const host::Exit reset = run({"reset-failed", unit}, site::systemctl_limit);
   if (!reset.succeeded()) log_.debug("systemctl reset-failed " + unit + ": " + host::describe(reset));
 
   const host::milliseconds allowed = deadline.limit(limit);
+  if (allowed <= host::milliseconds::zero()) return too_late();
   const host::Exit exit = run({"start", unit}, allowed);
   if (exit.ending == Ending::timed_out || exit.ending == Ending::interrupted) {
     // The start job is still in systemd's queue and would start the daemon some day: stop cancels it. This comes out of

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -27,6 +28,10 @@ class SystemctlUnits : public Units {
                  host::Log& log)
       : systemctl_(std::move(systemctl)), processes_(processes), files_(files), clock_(clock), log_(log) {}
 
+  // No call from now on goes on after the end of `whole`, whatever its own limit; one begun later, as cleaning up must,
+  // has a second.
+  void end_by(const host::Deadline& whole) { whole_ = whole; }
+
   base::Result<EnabledWord> enabled(const std::string& unit) override;
   base::Result<UnitState> state(const std::string& unit) override;
   base::Result<UnitState> cancel_queued_job(const std::string& unit) override;
@@ -45,6 +50,7 @@ class SystemctlUnits : public Units {
   const host::Files& files_;
   host::Clock& clock_;
   host::Log& log_;
+  std::optional<host::Deadline> whole_;
 };
 
 }  // namespace systemd

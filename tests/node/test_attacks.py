@@ -4,7 +4,7 @@ import stat
 
 import pytest
 
-from expect import assert_done, assert_failed, assert_untouched
+from expect import assert_done, assert_failed, assert_untouched, temporary_files
 
 RUN = "/run/gpu-prolog"
 LOCK = RUN + "/imex.lock"
@@ -34,4 +34,36 @@ def test_a_config_file_that_is_no_file_is_not_cured_by_chown(node, trap):
     run = node.prolog()
     assert_failed(node, run, 2, "/etc/gpu-prolog.toml is no regular file", "in its place")
     assert "chown" not in run.err
+    assert_untouched(node)
+
+
+def limited(node, seconds):
+    """slurmd kills a prolog after PrologTimeout; ours ends 5 s before, cleaned up."""
+    node.set_slurm_conf(PrologTimeout=seconds)
+
+
+@pytest.mark.parametrize("verb, action", [("is-enabled", "hang"), ("show", "hang"), ("stop", "hang-hard"), ("start", "hang-hard")])
+def test_a_hanging_systemctl_never_takes_a_run_past_slurms_own_limit(node, verb, action):
+    limited(node, 10)
+    node.start_unit()
+    node.script("systemctl", verb, action)
+    run = node.prolog(limit=60)
+    assert run.code in (5, 6) and run.usage["seconds"] < 10, run
+    node.script("systemctl", verb)
+    assert temporary_files(node) == []
+
+
+def test_a_silent_imds_leaves_the_job_its_time(node):
+    limited(node, 10)
+    node.imds.mode = "silent"
+    assert_done(node, node.prolog())
+
+
+def test_another_jobs_process_is_not_waited_for_past_the_limit(node):
+    whole_look = 5  # s: what the look takes where there is time
+    limited(node, 8)
+    node.job_process(99)
+    run = node.prolog()
+    assert run.code == 0 and run.usage["seconds"] < whole_look, run
+    assert node.log("ERROR")
     assert_untouched(node)

@@ -8,6 +8,7 @@
 #include "fakes/fake_files.h"
 #include "fakes/fake_http.h"
 #include "fakes/memory_log.h"
+#include "site/site.h"
 
 using namespace std::chrono_literals;
 using ec2::acceptable_endpoint;
@@ -24,7 +25,7 @@ struct World {
   fakes::MemoryLog log;
   std::optional<std::string> endpoint = "http://169.254.169.254";
 
-  ec2::InstanceType find() { return ec2::find_instance_type(http, clock, files, log, endpoint); }
+  ec2::InstanceType find() { return ec2::find_instance_type(http, clock, files, log, endpoint, site::imds_limit); }
   host::milliseconds took() const {
     return std::chrono::duration_cast<host::milliseconds>(clock.now().time_since_epoch());
   }
@@ -161,7 +162,7 @@ TEST_CASE("slow answers and hanging ones together stay within 8 s") {
   };
   World world;
   Slow http(world.clock);
-  const auto type = ec2::find_instance_type(http, world.clock, world.files, world.log, world.endpoint);
+  const auto type = ec2::find_instance_type(http, world.clock, world.files, world.log, world.endpoint, site::imds_limit);
   CHECK(type.name.empty());
   CHECK(http.calls == 5);  // the third token took the rest
   CHECK(world.took() <= 8s);

@@ -268,7 +268,7 @@ TEST_CASE("a systemctl that says done is not believed while a process lives") {
   REQUIRE(stopped);
   CHECK(stopped->killed);
   CHECK(world.took() >= 5s);
-  CHECK(world.log.has("WARN unit nvidia-imex did not stop within 15 s"));
+  CHECK(world.log.has("WARN unit nvidia-imex is not gone though systemctl stop has ended"));
   CHECK(systemd::describe(*stopped) == "unit did not stop gracefully and was killed; no process is left");
 }
 
@@ -409,4 +409,23 @@ TEST_CASE("the start gets what the run has left, where that is less than its own
   world.answer(reset, fakes::exited(0)).answer(start, fakes::exited(0)).answer(show, fakes::exited(0, shown("active", "77")));
   REQUIRE(world.start_it(60s, 7s));
   CHECK(world.processes.limits[1] == 7s);
+}
+
+// --- the end of the run ----------------------------------------------------------------------------------
+
+TEST_CASE("no call goes on after the end of the run, and one that cleans up later has a second") {
+  World world;
+  world.units.end_by(host::Deadline(world.clock, 4s));
+  world.answer(is_enabled, fakes::timed_out());
+  CHECK_FALSE(world.units.enabled("nvidia-imex"));
+  CHECK(world.processes.limits == std::vector<host::milliseconds>{4s, 1s});
+}
+
+TEST_CASE("without any time left nothing is started, so that nothing has to be cancelled") {
+  World world;
+  const auto started = world.start_it(60s, 0s);
+  REQUIRE_FALSE(started);
+  CHECK(started.error().code == base::ExitCode::time_out);
+  CHECK(started.error().what == "no time was left to start unit nvidia-imex");
+  CHECK(world.processes.calls.empty());
 }
