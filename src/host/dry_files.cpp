@@ -29,11 +29,12 @@ std::string folder_of(const std::string& path) {
   return slash == 0 || slash == std::string::npos ? "/" : path.substr(0, slash);
 }
 
-// The content on one line: "10.0.0.1, 10.0.0.2".
+// The content on one line, ": 10.0.0.1, 10.0.0.2"; empty for JSON, which has too many lines for one.
 std::string preview(const std::string& content) {
+  if (content.starts_with('{')) return "";
   std::vector<std::string> lines;
   for (const std::string_view line : base::each_line(content)) lines.emplace_back(line);
-  return base::printable(base::join(lines, ", "), 200);
+  return ": " + base::printable(base::join(lines, ", "), 200);
 }
 
 }  // namespace
@@ -139,7 +140,7 @@ Status DryFiles::replace(const std::string& path, const std::string& content, mo
   const auto before = read(path, content.size());
   const bool same = before && *before == content;
   plan_.add("would replace " + path + " (" + octal(mode) + ", " + std::to_string(content.size()) + " bytes" +
-            (same ? ", the same content" : "") + "): " + preview(content));
+            (same ? ", the same content" : "") + ")" + preview(content));
   Intended made;
   made.there = true;
   made.status.permissions = mode;

@@ -53,7 +53,7 @@ base::Result<std::string> check_tool(const Files& files, const std::string& path
     if (!status) return status.error();
     if (!status->has_value()) {
       return refusal(part == path ? what + ": it is not there" : what + ": " + base::printable(part) + " is not there",
-                     "install it, or name the right path in the config file", ENOENT);
+                     "install it, or correct its path", ENOENT);
     }
     const std::string wrong = as_root ? distrust(**status) : "";
     if (wrong.empty()) return **status;
@@ -91,7 +91,7 @@ base::Result<std::string> check_tool(const Files& files, const std::string& path
     push_front(parts, *target);
   }
   if (last.kind != FileStatus::Kind::regular) {
-    return refusal(what + ": it is not a regular file", "name the right path in the config file", EACCES);
+    return refusal(what + ": it is not a regular file", "put the tool itself there, or correct its path", EACCES);
   }
   if ((last.permissions & 0111U) == 0) {
     return refusal(what + ": it is not executable", "make it executable (chmod 0755) or install it anew", EACCES);
@@ -107,8 +107,7 @@ base::Result<std::string> find_tool(const Files& files, const std::string& name,
   }
   const std::string looked =
       candidates.empty() ? "no place to look for it is known" : "looked at " + base::join(candidates, ", ");
-  return refusal(name + " is not there: " + base::printable(looked), "install it, or name its path in the config file",
-                 ENOENT);
+  return refusal(name + " is not there: " + base::printable(looked), "install it", ENOENT);
 }
 
 }  // namespace host

@@ -73,7 +73,11 @@ base::Result<std::string> find_scontrol(const host::Files& files, const host::Pr
   }
   std::vector<std::string> candidates = pcs_candidates(files);
   candidates.insert(candidates.end(), site::scontrol.begin(), site::scontrol.end());
-  return host::find_tool(files, "scontrol", candidates, as_root);
+  auto tool = host::find_tool(files, "scontrol", candidates, as_root);
+  if (tool || tool.error().os_error != ENOENT) return tool;
+  base::Error error = tool.error();
+  error.cure = "install it, or tell its path by --scontrol or scontrol = \"...\" in the config file";
+  return error;
 }
 
 }  // namespace slurm
