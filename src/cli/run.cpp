@@ -249,6 +249,10 @@ int run(const std::string& argv0, const std::vector<std::string>& arguments) {
   std::string out;
   report.exit_code = run_command(context, *words, options, config_error, out);
   report.planned = plan.sentences();
+  // The steps after the first change tell how they would end where all goes well: nobody should take that for the node's state.
+  if (options.dry_run && words->command != CommandWord::mig_setup && report.exit_code == 0 && !report.planned.empty()) {
+    report.summary = "a real run would end with: " + report.summary;
+  }
   if (words->command != CommandWord::validate) {
     log.info(framing + " End" + job_words + ": " + argv0 + " - exit " + std::to_string(report.exit_code) +
              (report.summary.empty() ? "" : ", " + report.summary));
