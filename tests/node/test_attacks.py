@@ -67,3 +67,11 @@ def test_another_jobs_process_is_not_waited_for_past_the_limit(node):
     assert run.code == 0 and run.usage["seconds"] < whole_look, run
     assert node.log("ERROR")
     assert_untouched(node)
+
+
+def test_a_dry_run_does_not_say_that_its_intended_outcome_is_there(node):
+    run = node.prolog("--dry-run")
+    assert run.code == 0, run
+    outcome = run.out.splitlines()[-1]
+    assert outcome.startswith("outcome: a real run would end with: "), outcome
+    assert_untouched(node)
