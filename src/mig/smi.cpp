@@ -1,6 +1,7 @@
 #include "mig/smi.h"
 
 #include <algorithm>
+#include <map>
 
 #include "base/text.h"
 #include "site/site.h"
@@ -188,8 +189,43 @@ base::Status RealMigChanges::clear(const Gpu& gpu) {
       "look at `nvidia-smi mig -lgi`"};
 }
 
-base::Status RealMigChanges::create(const GpuPlan& plan) {
-  std::vector<std::string> arguments{"mig", "-i", plan.gpu.bus_id};
+namespace {
+
+std::string bus_ids(const std::vector<const GpuPlan*>& plans) {
+  std::vector<std::string> ids;
+  for (const GpuPlan* plan : plans) ids.push_back(plan->gpu.bus_id);
+  return base::join(ids, ",");
+}
+
+bool has_change(const GpuPlan& plan) {
+  return !plan.switch_off && (plan.build || plan.clear || !plan.without_ci.empty());
+}
+
+// The GPUs whose instances are to be changed, those together that one call can serve: empty ones that get the same
+// places.
+std::vector<std::vector<const GpuPlan*>> calls_for(const std::vector<GpuPlan>& plans) {
+  std::vector<std::vector<const GpuPlan*>> calls;
+  std::map<std::string, std::size_t> by_places;
+  for (const GpuPlan& plan : plans) {
+    if (!has_change(plan)) continue;
+    if (plan.build && !plan.clear) {
+      const auto [at, is_new] = by_places.try_emplace(cgi_argument(plan.placements), calls.size());
+      if (!is_new) {
+        calls[at->second].push_back(&plan);
+        continue;
+      }
+    }
+    calls.push_back({&plan});
+  }
+  return calls;
+}
+
+}  // namespace
+
+// One GPU, or several that get the same places.
+base::Status RealMigChanges::create(const std::vector<const GpuPlan*>& alike) {
+  const GpuPlan& plan = *alike.front();
+  std::vector<std::string> arguments{"mig", "-i", bus_ids(alike)};
   if (plan.build) {
     arguments.insert(arguments.end(), {"-cgi", cgi_argument(plan.placements), "-C"});
   } else if (!plan.without_ci.empty()) {
@@ -199,12 +235,21 @@ base::Status RealMigChanges::create(const GpuPlan& plan) {
   } else {
     return base::ok();
   }
-  const Smi::Call call = change(arguments, site::mig_mode_limit);
+  const auto limit = site::mig_mode_limit + static_cast<int>(alike.size() - 1) * site::mig_mode_limit_per_gpu;
+  const Smi::Call call = change(arguments, limit);
   if (call.answer == Answer::timed_out) return hung(call);
   // Nothing to find is no success of a creation.
   if (call.answer == Answer::none) return as_error(Answer::failed, call.shown, call.exit);
   if (call.answer != Answer::ok) return as_error(call.answer, call.shown, call.exit);
   return base::ok();
+}
+
+base::Result<ReadBack> RealMigChanges::read_back() {
+  auto instances = smi_.gpu_instances();
+  if (!instances) return instances.error();
+  auto devices = smi_.devices();
+  if (!devices) return devices.error();
+  return ReadBack{std::move(*instances), std::move(*devices)};
 }
 
 namespace {
@@ -241,9 +286,16 @@ std::vector<ComputeInstance> one_in_each(const std::vector<GpuInstance>& instanc
 
 base::Result<Built> RealMigChanges::build(const std::vector<GpuPlan>& plans) {
   Built built;
-  std::vector<const GpuPlan*> created;
+  for (const GpuPlan& plan : plans) {
+    if (has_change(plan)) built.outcomes.push_back({plan.gpu.bus_id, false, "", false});
+  }
+  const auto outcome_of = [&](const GpuPlan& plan) -> GpuOutcome& {
+    return *std::find_if(built.outcomes.begin(), built.outcomes.end(),
+                         [&](const GpuOutcome& outcome) { return outcome.bus_id == plan.gpu.bus_id; });
+  };
   // A creation is not all or nothing: what came before the failing item stays, so the GPU is emptied.
-  const auto roll_back = [&](const GpuPlan& plan, GpuOutcome& outcome) -> base::Status {
+  const auto roll_back = [&](const GpuPlan& plan) -> base::Status {
+    GpuOutcome& outcome = outcome_of(plan);
     outcome.done = false;
     auto cleared = clear(plan.gpu);
     if (!cleared && ends_the_run(cleared.error())) return cleared;
@@ -252,51 +304,80 @@ base::Result<Built> RealMigChanges::build(const std::vector<GpuPlan>& plans) {
                              : "; rolling back failed too, instances are left: " + cleared.error().what;
     return base::ok();
   };
-
-  for (const GpuPlan& plan : plans) {
-    if (plan.switch_off || (!plan.build && plan.without_ci.empty() && !plan.clear)) continue;
-    GpuOutcome outcome;
-    outcome.bus_id = plan.gpu.bus_id;
-    if (auto cleared = plan.clear ? clear(plan.gpu) : base::ok(); !cleared) {
-      if (ends_the_run(cleared.error())) return cleared.error();
+  // Error: nothing more may be changed. Else the outcome says how it went.
+  const auto build_alone = [&](const GpuPlan& plan, bool clear_first) -> base::Status {
+    GpuOutcome& outcome = outcome_of(plan);
+    if (auto cleared = clear_first ? clear(plan.gpu) : base::ok(); !cleared) {
+      if (ends_the_run(cleared.error())) return cleared;
       outcome.error = "its old instances could not be destroyed, nothing was created: " + cleared.error().what;
-    } else if (auto made = create(plan); !made) {
-      if (ends_the_run(made.error())) return made.error();
+    } else if (auto made = create({&plan}); !made) {
+      if (ends_the_run(made.error())) return made;
       outcome.error = made.error().what;
-      if (auto undone = roll_back(plan, outcome); !undone) return undone.error();
+      return roll_back(plan);
     } else {
       outcome.done = true;
-      created.push_back(&plan);
     }
-    built.outcomes.push_back(std::move(outcome));
+    return base::ok();
+  };
+
+  std::vector<const GpuPlan*> together;
+  std::vector<const GpuPlan*> alone;
+  for (const auto& alike : calls_for(plans)) {
+    if (alike.size() == 1) {
+      if (auto went = build_alone(*alike.front(), alike.front()->clear); !went) return went.error();
+      alone.push_back(alike.front());
+    } else {
+      // Whether it failed on its first GPU or its last is not to be had from its words: reading back tells.
+      if (auto made = create(alike); !made && ends_the_run(made.error())) return made.error();
+      together.insert(together.end(), alike.begin(), alike.end());
+    }
   }
 
-  auto instances = smi_.gpu_instances();
-  if (!instances) return instances.error();
-  built.gpu_instances = std::move(*instances);
-  auto devices = smi_.devices();
-  if (!devices) return devices.error();
-  std::optional<std::vector<ComputeInstance>> compute_side;
-  for (const GpuPlan* plan : created) {
-    const unsigned gpu = plan->gpu.index;
-    std::vector<ComputeInstance> inside = one_in_each(built.gpu_instances);
-    if (!whole(gpu, built.gpu_instances, *devices)) {
-      if (!compute_side) {
-        auto asked = smi_.compute_instances();
-        if (!asked) return asked.error();
-        compute_side = std::move(*asked);
+  for (;;) {
+    const auto seen = read_back();
+    if (!seen) return seen.error();
+    built.gpu_instances = seen->gpu_instances;
+    std::optional<std::vector<ComputeInstance>> compute_side;
+    const auto judge_gpu = [&](const GpuPlan& plan) -> base::Result<Standing> {
+      std::vector<ComputeInstance> inside = one_in_each(seen->gpu_instances);
+      if (!whole(plan.gpu.index, seen->gpu_instances, seen->devices)) {
+        if (!compute_side) {
+          auto asked = smi_.compute_instances();
+          if (!asked) return asked.error();
+          compute_side = std::move(*asked);
+        }
+        inside = *compute_side;
       }
-      inside = *compute_side;
+      return compare(plan.wanted, seen->gpu_instances, inside, plan.gpu.index);
+    };
+    for (const GpuPlan* plan : alone) {
+      GpuOutcome& outcome = outcome_of(*plan);
+      if (!outcome.done) continue;
+      const auto standing = judge_gpu(*plan);
+      if (!standing) return standing.error();
+      if (standing->verdict == Standing::Verdict::right) continue;
+      outcome.error = "the call ended well, but read back the GPU " + standing->why;
+      if (auto undone = roll_back(*plan); !undone) return undone.error();
+      if (outcome.emptied) drop(built.gpu_instances, plan->gpu.index);
     }
-    const Standing standing = compare(plan->wanted, built.gpu_instances, inside, gpu);
-    if (standing.verdict == Standing::Verdict::right) continue;
-    auto outcome = std::find_if(built.outcomes.begin(), built.outcomes.end(),
-                                [&](const GpuOutcome& o) { return o.bus_id == plan->gpu.bus_id; });
-    outcome->error = "the call ended well, but read back the GPU " + standing.why;
-    if (auto undone = roll_back(*plan, *outcome); !undone) return undone.error();
-    if (outcome->emptied) drop(built.gpu_instances, gpu);
+    alone.clear();
+    for (const GpuPlan* plan : together) {
+      const auto standing = judge_gpu(*plan);
+      if (!standing) return standing.error();
+      outcome_of(*plan).done = standing->verdict == Standing::Verdict::right;
+      if (outcome_of(*plan).done) continue;
+      log_.warn(plan->gpu.show() + ": after the call for several GPUs it " + standing->why +
+                "; it is now made by itself");
+      alone.push_back(plan);
+    }
+    together.clear();
+    if (alone.empty()) return built;
+    for (const GpuPlan* plan : alone) {
+      const bool has_any = std::any_of(seen->gpu_instances.begin(), seen->gpu_instances.end(),
+                                       [&](const GpuInstance& one) { return one.gpu == plan->gpu.index; });
+      if (auto went = build_alone(*plan, has_any); !went) return went.error();
+    }
   }
-  return built;
 }
 
 // --------------------------------------------------------------------------------------------------- dry run
@@ -328,20 +409,23 @@ base::Status DryMigChanges::clear(const Gpu& gpu) {
 base::Result<Built> DryMigChanges::build(const std::vector<GpuPlan>& plans) {
   Built built;
   built.is_real = false;
-  for (const GpuPlan& plan : plans) {
-    if (plan.switch_off || (!plan.build && plan.without_ci.empty() && !plan.clear)) continue;
-    if (plan.clear && !clear(plan.gpu)) continue;
-    if (plan.build) {
-      plan_.add("would run nvidia-smi mig -i " + plan.gpu.bus_id + " -cgi " + cgi_argument(plan.placements) + " -C (" +
-                show(plan.placements) + ")");
-      for (const Placement& placement : plan.placements) {
-        instances_.push_back(
-            {plan.gpu.index, placement.profile.name, placement.profile.id, 0, placement.start, placement.size});
-      }
-    } else if (!plan.without_ci.empty()) {
-      plan_.add("would run nvidia-smi mig -i " + plan.gpu.bus_id + " -cci in the GPU instances that have none");
+  for (const auto& alike : calls_for(plans)) {
+    const GpuPlan& first = *alike.front();
+    if (first.clear && !clear(first.gpu)) continue;
+    if (first.build) {
+      plan_.add("would run nvidia-smi mig -i " + bus_ids(alike) + " -cgi " + cgi_argument(first.placements) + " -C (" +
+                show(first.placements) + ")");
+    } else if (!first.without_ci.empty()) {
+      plan_.add("would run nvidia-smi mig -i " + bus_ids(alike) + " -cci in the GPU instances that have none");
     }
-    built.outcomes.push_back({plan.gpu.bus_id, true, "", false});
+    for (const GpuPlan* plan : alike) {
+      for (const Placement& placement : plan->placements) {
+        if (!plan->build) break;
+        instances_.push_back(
+            {plan->gpu.index, placement.profile.name, placement.profile.id, 0, placement.start, placement.size});
+      }
+      built.outcomes.push_back({plan->gpu.bus_id, true, "", false});
+    }
   }
   built.gpu_instances = instances_;
   return built;

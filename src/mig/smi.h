@@ -69,6 +69,12 @@ struct GpuOutcome {
   bool emptied = false;  // rolled back: no instance is left
 };
 
+// The node after creations.
+struct ReadBack {
+  std::vector<GpuInstance> gpu_instances;
+  std::vector<MigDevice> devices;
+};
+
 struct Built {
   std::vector<GpuOutcome> outcomes;        // of the GPUs that were to be changed
   std::vector<GpuInstance> gpu_instances;  // of the whole node, read back
@@ -85,7 +91,9 @@ class MigChanges {
   virtual base::Result<ModeChange> set_mode(const std::vector<Gpu>& gpus, bool on) = 0;
   // Destroys all instances of one GPU, compute instances first, and looks whether it is empty.
   virtual base::Status clear(const Gpu& gpu) = 0;
-  // Makes every plan's instances, one GPU after the other; reads all back once; empties what did not come out right.
+  // Makes every plan's instances: GPUs that are empty and get the same places in one call, others one after the other.
+  // Reads all back; a GPU that the common call left incomplete is cleared and made by itself, and what did not come out
+  // right then is emptied.
   // Error: time_out only, after which nothing more may be changed.
   virtual base::Result<Built> build(const std::vector<GpuPlan>& plans) = 0;
 };
@@ -107,7 +115,8 @@ class RealMigChanges : public MigChanges {
   Smi::Call change(const std::vector<std::string>& arguments, host::milliseconds limit);
   base::Error hung(const Smi::Call& call);
   base::Status destroy(const std::vector<std::string>& arguments);
-  base::Status create(const GpuPlan& plan);
+  base::Status create(const std::vector<const GpuPlan*>& alike);
+  base::Result<ReadBack> read_back();
 
   Smi& smi_;
   host::Processes& processes_;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
 
 #include "captured.h"
 #include "fakes/fake_clock.h"
@@ -63,6 +64,22 @@ const std::string lgi_both =
 const std::string l_both =
     "GPU 0: NVIDIA H200 (UUID: GPU-1)\n  MIG 3g.71gb     Device  0: (UUID: MIG-a)\n  MIG 1g.18gb     Device  1: (UUID: "
     "MIG-b)\n";
+const std::string second_bus = "00000000:37:00.0";
+const std::string create_both = "nvidia-smi mig -i " + bus + "," + second_bus + " -cgi 9:4,19:0 -C";
+const std::string create_second = "nvidia-smi mig -i " + second_bus + " -cgi 9:4,19:0 -C";
+const std::string lgi_second =
+    "|   1  MIG 3g.71gb       9        2          4:4     |\n|   1  MIG 1g.18gb      19        7          0:1     |\n";
+const std::string l_second =
+    "GPU 1: NVIDIA H200 (UUID: GPU-2)\n  MIG 3g.71gb     Device  0: (UUID: MIG-c)\n  MIG 1g.18gb     Device  1: (UUID: "
+    "MIG-d)\n";
+
+GpuPlan second_building() {
+  GpuPlan plan = building();
+  plan.gpu.bus_id = second_bus;
+  plan.gpu.index = 1;
+  return plan;
+}
+
 const host::Exit empty = exited(6, "No GPU instances found: Not Found\n");
 
 }  // namespace
@@ -289,12 +306,118 @@ TEST_CASE("instances in use are tried three times and then left as they are") {
 TEST_CASE("a creation that hangs ends the run: the next GPU is not touched") {
   World world;
   world.answer(create, fakes::timed_out()).answer(query, exited(0, row("Enabled", "Enabled")));
-  GpuPlan second = building();
-  second.gpu.bus_id = "00000000:37:00.0";
+  GpuPlan second = second_building();
+  second.placements.front().start = 0;  // other places: a call of its own
   const auto built = world.changes.build({building(), second});
   REQUIRE_FALSE(built);
   CHECK(built.error().code == base::ExitCode::time_out);
   CHECK(world.processes.calls.size() == 2);
+  CHECK(world.processes.limits.front() == site::mig_mode_limit);
+}
+
+TEST_CASE("GPUs that get the same places are made by one call, whose limit grows with their number") {
+  World world;
+  world.answer(create_both, exited(0, created))
+      .answer("nvidia-smi mig -lgi", exited(0, lgi_both + lgi_second))
+      .answer("nvidia-smi -L", exited(0, l_both + l_second));
+  const auto built = world.changes.build({building(), second_building()});
+  REQUIRE(built);
+  REQUIRE(built->outcomes.size() == 2);
+  CHECK(built->outcomes[0].done);
+  CHECK(built->outcomes[1].done);
+  CHECK(world.processes.calls.size() == 3);
+  CHECK(world.processes.limits.front() == site::mig_mode_limit + site::mig_mode_limit_per_gpu);
+}
+
+TEST_CASE("a common creation that hangs ends the run after one query") {
+  World world;
+  world.answer(create_both, fakes::timed_out()).answer(query, exited(0, row("Enabled", "Enabled")));
+  const auto built = world.changes.build({building(), second_building()});
+  REQUIRE_FALSE(built);
+  CHECK(built.error().code == base::ExitCode::time_out);
+  CHECK(world.processes.calls.size() == 2);
+}
+
+TEST_CASE("what a common creation left half-way on one GPU is cleared and made again there only") {
+  const auto half = GENERATE(true, false);  // else nothing at all is there
+  World world;
+  world
+      .answer(create_both, exited(23,
+                                  "Unable to create a GPU instance on GPU  1 using profile 19: Insufficient "
+                                  "Resources\nFailed to create GPU instances: Insufficient Resources\n"))
+      .answer("nvidia-smi mig -lgi",
+              exited(0, lgi_both + (half ? "|   1  MIG 3g.71gb       9        2          4:4     |\n" : "")))
+      .answer("nvidia-smi mig -lgi", exited(0, lgi_both + lgi_second))
+      .answer("nvidia-smi -L", exited(0, l_both))
+      .answer("nvidia-smi -L", exited(0, l_both + l_second))
+      .answer("nvidia-smi mig -lci", exited(6, "No compute instances found: Not Found\n"))
+      .answer("nvidia-smi mig -i " + second_bus + " -dci", exited(0))
+      .answer("nvidia-smi mig -i " + second_bus + " -dgi", exited(0))
+      .answer("nvidia-smi mig -i " + second_bus + " -lgi", empty)
+      .answer(create_second, exited(0, created));
+  const auto built = world.changes.build({building(), second_building()});
+  REQUIRE(built);
+  CHECK(built->outcomes[0].done);
+  CHECK(built->outcomes[1].done);
+  CHECK(built->gpu_instances.size() == 4);
+  CHECK(world.count("-cgi") == 2);
+  CHECK(world.count("-dgi") == (half ? 1 : 0));
+  CHECK(world.log.has("WARN GPU 1 (" + second_bus + ")"));
+}
+
+TEST_CASE("a GPU that fails in the common call and by itself is rolled back, the other is done") {
+  World world;
+  const host::Exit refused = exited(23, "Failed to create GPU instances: Insufficient Resources\n");
+  world.answer(create_both, refused)
+      .answer("nvidia-smi mig -lgi", exited(0, lgi_both))
+      .answer("nvidia-smi -L", exited(0, l_both))
+      .answer(create_second, refused)
+      .answer("nvidia-smi mig -i " + second_bus + " -dci", exited(6, "No compute instances found: Not Found\n"))
+      .answer("nvidia-smi mig -i " + second_bus + " -dgi", empty)
+      .answer("nvidia-smi mig -i " + second_bus + " -lgi", empty);
+  const auto built = world.changes.build({building(), second_building()});
+  REQUIRE(built);
+  CHECK(built->outcomes[0].done);
+  CHECK_FALSE(built->outcomes[1].done);
+  CHECK(built->outcomes[1].emptied);
+  CHECK(built->outcomes[1].error.find("Insufficient Resources") != std::string::npos);
+}
+
+TEST_CASE("a GPU that is made again after a common call and still is not right is rolled back") {
+  World world;
+  world.answer(create_both, exited(0, created))
+      .answer("nvidia-smi mig -lgi", exited(0, lgi_both))
+      .answer("nvidia-smi -L", exited(0, l_both))
+      .answer(create_second, exited(0, created))
+      .answer("nvidia-smi mig -i " + second_bus + " -dci", exited(6, "No compute instances found: Not Found\n"))
+      .answer("nvidia-smi mig -i " + second_bus + " -dgi", empty)
+      .answer("nvidia-smi mig -i " + second_bus + " -lgi", empty);
+  const auto built = world.changes.build({building(), second_building()});
+  REQUIRE(built);
+  CHECK(built->outcomes[0].done);
+  CHECK_FALSE(built->outcomes[1].done);
+  CHECK(built->outcomes[1].error.find("read back") != std::string::npos);
+  CHECK(world.count("-cgi") == 2);
+}
+
+TEST_CASE("a GPU with instances to clear and one that needs compute instances only stay out of the common call") {
+  World world;
+  GpuPlan clearing = building();
+  clearing.clear = true;
+  GpuPlan completing = second_building();
+  completing.build = false;
+  completing.without_ci = {2};
+  world.answer("nvidia-smi mig -i " + bus + " -dci", exited(0))
+      .answer("nvidia-smi mig -i " + bus + " -dgi", exited(0))
+      .answer("nvidia-smi mig -i " + bus + " -lgi", empty)
+      .answer(create, exited(0, created))
+      .answer("nvidia-smi mig -i " + second_bus + " -gi 2 -cci", exited(0))
+      .answer("nvidia-smi mig -lgi", exited(0, lgi_both + lgi_second))
+      .answer("nvidia-smi -L", exited(0, l_both + l_second));
+  const auto built = world.changes.build({clearing, completing});
+  REQUIRE(built);
+  CHECK(built->outcomes[0].done);
+  CHECK(built->outcomes[1].done);
 }
 
 TEST_CASE("only the missing compute instances are made where the GPU instances are right") {
@@ -342,11 +465,12 @@ TEST_CASE("a dry run writes down the calls and answers as if they had worked, wi
   const auto mode = dry.set_mode({gpu()}, true);
   REQUIRE(mode);
   CHECK(mode->gpus.front().on());
-  const auto built = dry.build({building()});
+  const auto built = dry.build({building(), second_building()});
   REQUIRE(built);
+  REQUIRE(built->outcomes.size() == 2);
   CHECK(built->outcomes.front().done);
-  CHECK(built->gpu_instances.size() == 2);
+  CHECK(built->gpu_instances.size() == 4);
   REQUIRE(plan.sentences().size() == 3);
   CHECK(plan.sentences()[1].find("-i " + bus + " -mig 1") != std::string::npos);
-  CHECK(plan.sentences()[2].find("-cgi 9:4,19:0 -C") != std::string::npos);
+  CHECK(plan.sentences()[2].find(create_both) != std::string::npos);
 }
