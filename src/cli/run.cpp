@@ -18,6 +18,7 @@
 #include "host/curl_http.h"
 #include "host/dry_files.h"
 #include "host/dry_locks.h"
+#include "host/dry_machine.h"
 #include "host/log_file.h"
 #include "host/real_clock.h"
 #include "host/real_files.h"
@@ -204,8 +205,11 @@ int run(const std::string& argv0, const std::vector<std::string>& arguments) {
   host::Plan plan;
   host::DryFiles dry_files(real_files, plan);
   host::DryLocks dry_locks;
+  host::RealMachine real_machine(root);
+  host::DryMachine dry_machine(plan);
   host::Files& files = options.dry_run ? static_cast<host::Files&>(dry_files) : real_files;
   host::Locks& locks = options.dry_run ? static_cast<host::Locks&>(dry_locks) : real_locks;
+  host::Machine& machine = options.dry_run ? static_cast<host::Machine&>(dry_machine) : real_machine;
 
   // --- logs ----------------------------------------------------------------------------------------------
   flow::Report report;
@@ -239,7 +243,7 @@ int run(const std::string& argv0, const std::vector<std::string>& arguments) {
 
   // --- the command ---------------------------------------------------------------------------------------
   flow::Runner runner(log, clock, report);
-  commands::Context context{{environment, files, processes, http, network, locks, clock},
+  commands::Context context{{environment, files, processes, http, network, locks, clock, machine},
                             runner,
                             options.dry_run ? &plan : nullptr,
                             !root.is_node_itself()};

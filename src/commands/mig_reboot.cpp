@@ -2,6 +2,7 @@
 
 #include <cerrno>
 
+#include "base/duration.h"
 #include "base/text.h"
 #include "commands/mig_inputs.h"
 #include "host/trusted_tool.h"
@@ -88,6 +89,8 @@ int reboot_or_tell(Context& context, const MigSetupOptions& options, const std::
     log.error(flow::one_line(error));
     return report.failed(context, error, out);
   };
+  if (context.dry_run()) return tell("no reboot: this is a dry run", "reboot the node");
+  if (context.has_root) return tell("no reboot: --root is not this machine", "reboot the node by hand");
   const mig::RebootFacts facts = gather(context, options.reboot);
   const mig::RebootVerdict verdict = mig::decide_reboot(facts);
   if (!verdict.reboot) return tell(verdict.why, verdict.cure);
@@ -105,9 +108,11 @@ int reboot_or_tell(Context& context, const MigSetupOptions& options, const std::
   if (!asked.succeeded()) return tell("systemctl reboot failed: " + host::describe(asked), "reboot the node by hand");
   // The boot must not go on to slurmd meanwhile. TERM comes with the shutdown and ends the wait.
   if (!context.host.clock.sleep(site::reboot_wait)) return base::to_int(ExitCode::reboot_needed);
-  log.error("the shutdown did not reach us within its time: rebooting at once");
-  const host::Exit forced = systemctl(context, *tool, {"--force", "--force", "reboot"});
-  return tell("the node did not reboot: " + host::describe(forced), "reboot the node by hand");
+  // Another call of systemctl would ask the same systemd that hangs: so the kernel itself.
+  log.error("the shutdown did not reach us within " + base::show_duration(site::reboot_wait) + ": rebooting at once");
+  const base::Status stayed = context.host.machine.reboot_now();
+  return tell("the node did not reboot: " + (stayed ? "the call came back" : stayed.error().what),
+              "reboot the node by hand");
 }
 
 }  // namespace commands

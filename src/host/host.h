@@ -8,6 +8,7 @@
 #include "host/http.h"
 #include "host/locks.h"
 #include "host/log.h"
+#include "host/machine.h"
 #include "host/network.h"
 #include "host/processes.h"
 
@@ -21,6 +22,7 @@ struct Host {
   Network& network;
   Locks& locks;
   Clock& clock;
+  Machine& machine;
 };
 
 }  // namespace host

@@ -16,6 +16,7 @@
 #include "fakes/fake_files.h"
 #include "fakes/fake_http.h"
 #include "fakes/fake_locks.h"
+#include "fakes/fake_machine.h"
 #include "fakes/fake_network.h"
 #include "fakes/fake_processes.h"
 #include "fakes/memory_log.h"
@@ -259,6 +260,7 @@ class Node {
   fakes::FakeHttp http{clock};
   fakes::FakeNetwork network;
   fakes::FakeLocks locks{clock};
+  fakes::FakeMachine machine;
   fakes::MemoryLog log;
   flow::Report report;
   host::Plan plan;
@@ -281,7 +283,7 @@ class Node {
     host::Files& its_files = dry_run ? static_cast<host::Files&>(dry_files) : files;
     host::Locks& its_locks = dry_run ? static_cast<host::Locks&>(dry_locks) : locks;
     commands::Context context{
-        {values, its_files, tools, http, network, its_locks, clock}, runner, dry_run ? &plan : nullptr, false};
+        {values, its_files, tools, http, network, its_locks, clock, machine}, runner, dry_run ? &plan : nullptr, false};
     return command(context);
   }
 

@@ -9,6 +9,7 @@
 #include "fakes/fake_files.h"
 #include "fakes/fake_http.h"
 #include "fakes/fake_locks.h"
+#include "fakes/fake_machine.h"
 #include "fakes/fake_network.h"
 #include "fakes/fake_processes.h"
 #include "fakes/memory_log.h"
@@ -54,10 +55,12 @@ struct World {
   fakes::FakeHttp http{clock};
   fakes::FakeNetwork network;
   fakes::FakeLocks locks{clock};
+  fakes::FakeMachine machine;
   fakes::MemoryLog log;
   flow::Report report;
   flow::Runner runner{log, clock, report};
-  commands::Context context{{environment, files, processes, http, network, locks, clock}, runner, nullptr, false};
+  commands::Context context{
+      {environment, files, processes, http, network, locks, clock, machine}, runner, nullptr, false};
 };
 
 // The one finding of a check, or an empty one.

@@ -1,0 +1,98 @@
+#include "commands/mig_reboot.h"
+
+#include <catch2/catch_test_macros.hpp>
+
+#include "host/dry_machine.h"
+#include "mig_world.h"
+
+using namespace commands;
+using namespace std::chrono_literals;
+using fakes::exited;
+using mig_world::World;
+
+namespace {
+
+const std::string marker = "/var/lib/gpu-prolog/mig-reboot.json";
+
+struct Node : World {
+  explicit Node(int systemctl = 0) : World(std::map<std::string, std::string>{{"INSTANCE_ID", "i-0123456789abcdef0"}}) {
+    files.allow_changes().file("/usr/bin/systemctl", "", 0755);
+    answer("systemctl --no-block reboot", exited(systemctl));
+    options.reboot = MigReboot::if_pending;
+  }
+  int run() {
+    MigReport told(context, options);
+    std::string out;
+    return reboot_or_tell(context, options, "9,14,19,19", {base::ExitCode::reboot_needed, "the mode is pending", ""},
+                          told, out);
+  }
+
+  MigSetupOptions options;
+};
+
+}  // namespace
+
+TEST_CASE("where TERM does not come within 120 s the kernel is asked to reboot, and what it answers is told") {
+  Node node;
+  CHECK(node.run() == 7);
+  CHECK(node.processes.calls == std::vector<std::string>{"systemctl --no-block reboot"});
+  CHECK(node.clock.slept == 120s);
+  CHECK(node.machine.reboots == 1);
+  REQUIRE(node.report.error);
+  CHECK(node.report.error->what.find("the node did not reboot: cannot reboot: Operation not permitted") !=
+        std::string::npos);
+  CHECK(node.report.error->cure == "reboot the node by hand");
+  CHECK(node.files.tree.contains(marker));
+}
+
+TEST_CASE("before the 120 s are over the kernel is not asked, and TERM ends the wait") {
+  Node node;
+  node.clock.interrupted = true;
+  CHECK(node.run() == 7);
+  CHECK(node.processes.calls.size() == 1);
+  CHECK(node.machine.reboots == 0);
+}
+
+TEST_CASE("without leave, without systemctl and where systemctl refuses the kernel is not asked either") {
+  Node refused(1);
+  CHECK(refused.run() == 7);
+  CHECK(refused.report.error->what.find("systemctl reboot failed") != std::string::npos);
+  Node without_tool;
+  without_tool.files.tree.erase("/usr/bin/systemctl");
+  CHECK(without_tool.run() == 7);
+  Node without_leave;
+  without_leave.options.reboot = MigReboot::no;
+  CHECK(without_leave.run() == 7);
+  CHECK(without_leave.processes.calls.empty());
+  for (Node* node : {&refused, &without_tool, &without_leave}) {
+    CHECK(node->machine.reboots == 0);
+    CHECK(node->clock.slept == 0s);
+  }
+}
+
+TEST_CASE("neither a dry run nor a run with --root asks for a reboot") {
+  Node dry;
+  host::Plan plan;
+  dry.context.plan = &plan;
+  CHECK(dry.run() == 7);
+  Node elsewhere;
+  elsewhere.context.has_root = true;
+  CHECK(elsewhere.run() == 7);
+  for (Node* node : {&dry, &elsewhere}) {
+    CHECK(node->processes.calls.empty());
+    CHECK(node->machine.reboots == 0);
+    CHECK(node->clock.slept == 0s);
+    CHECK_FALSE(node->files.tree.contains(marker));
+    REQUIRE(node->report.error);
+    CHECK(node->report.error->what.find("no reboot: ") != std::string::npos);
+  }
+}
+
+TEST_CASE("a dry run's machine writes the reboot down and stays up") {
+  host::Plan plan;
+  host::DryMachine machine(plan);
+  const auto stayed = machine.reboot_now();
+  REQUIRE_FALSE(stayed);
+  REQUIRE(plan.sentences().size() == 1);
+  CHECK(plan.sentences().front().starts_with("would reboot"));
+}
