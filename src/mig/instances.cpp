@@ -3,26 +3,11 @@
 #include <optional>
 
 #include "base/text.h"
+#include "mig/listing.h"
 
 namespace mig {
 
-using base::Error;
-using base::ExitCode;
-
 namespace {
-
-Error unreadable(std::string_view call, std::string_view line) {
-  return {ExitCode::source,
-          "`nvidia-smi mig " + std::string(call) + "` printed a line that cannot be read: '" +
-              base::printable(base::trim(line), 160) + "'",
-          "send this line and the driver's version to the makers of gpu-prolog"};
-}
-
-std::optional<unsigned> small(std::string_view text) {
-  const auto number = base::parse_number(text);
-  if (!number || *number > 100'000) return std::nullopt;
-  return static_cast<unsigned>(*number);
-}
 
 // The words of a table row that holds "MIG", else nothing.
 std::vector<std::string_view> row(std::string_view line) {
@@ -46,12 +31,12 @@ base::Result<std::vector<GpuInstance>> parse_gpu_instances(std::string_view text
     if (words.empty()) continue;
     // "0 MIG 3g.20gb 9 1 4:4"
     if (words.size() != 6 || words[1] != "MIG") return unreadable("-lgi", line);
-    const auto gpu = small(words[0]);
-    const auto profile = small(words[3]);
-    const auto id = small(words[4]);
+    const auto gpu = small_number(words[0]);
+    const auto profile = small_number(words[3]);
+    const auto id = small_number(words[4]);
     const auto place = base::split(words[5], ':');
-    const auto start = small(place[0]);
-    const auto size = place.size() == 2 ? small(place[1]) : std::nullopt;
+    const auto start = small_number(place[0]);
+    const auto size = place.size() == 2 ? small_number(place[1]) : std::nullopt;
     if (!gpu || !profile || !id || !start || !size) return unreadable("-lgi", line);
     instances.push_back({*gpu, std::string(words[2]), *profile, *id, *start, *size});
   }
@@ -66,9 +51,9 @@ base::Result<std::vector<ComputeInstance>> parse_compute_instances(std::string_v
     if (words.empty()) continue;
     // "0 1 MIG 3g.20gb 2 0 0:3"; the placement is missing in the form of older drivers.
     if (words.size() < 6 || words.size() > 7 || words[2] != "MIG") return unreadable("-lci", line);
-    const auto gpu = small(words[0]);
-    const auto gpu_instance = small(words[1]);
-    const auto id = small(words[5]);
+    const auto gpu = small_number(words[0]);
+    const auto gpu_instance = small_number(words[1]);
+    const auto id = small_number(words[5]);
     if (!gpu || !gpu_instance || !id) return unreadable("-lci", line);
     instances.push_back({*gpu, *gpu_instance, std::string(words[3]), *id});
   }
@@ -82,7 +67,7 @@ std::vector<MigDevice> parse_devices(std::string_view text) {
   for (std::string_view line : base::each_line(text)) {
     const auto words = base::words(line);
     if (words.size() >= 2 && words[0] == "GPU" && words[1].ends_with(':')) {
-      gpu = small(words[1].substr(0, words[1].size() - 1));
+      gpu = small_number(words[1].substr(0, words[1].size() - 1));
       continue;
     }
     // "  MIG 1g.24gb     Device  0: (UUID: MIG-...)"
@@ -103,7 +88,7 @@ std::vector<ListedGpu> parse_listed_gpus(std::string_view text) {
     const std::size_t open = line.rfind(" (UUID: ");
     if (colon == std::string_view::npos || open == std::string_view::npos || open < colon || !line.ends_with(')'))
       continue;
-    const auto index = small(base::trim(line.substr(4, colon - 4)));
+    const auto index = small_number(base::trim(line.substr(4, colon - 4)));
     if (!index) continue;
     gpus.push_back({*index, base::printable(line.substr(colon + 2, open - colon - 2), 100),
                     std::string(line.substr(open + 8, line.size() - open - 9))});

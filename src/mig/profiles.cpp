@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/text.h"
+#include "mig/listing.h"
 
 namespace mig {
 
@@ -11,24 +12,11 @@ using base::ExitCode;
 
 namespace {
 
-Error unreadable(std::string_view call, std::string_view line) {
-  return {ExitCode::source,
-          "`nvidia-smi mig " + std::string(call) + "` printed a line that cannot be read: '" +
-              base::printable(base::trim(line), 160) + "'",
-          "send this line and the driver's version to the makers of gpu-prolog"};
-}
-
-std::optional<unsigned> small(std::string_view text) {
-  const auto number = base::parse_number(text);
-  if (!number || *number > 100'000) return std::nullopt;
-  return static_cast<unsigned>(*number);
-}
-
 // Takes a number and the text after it from the front.
 std::optional<unsigned> take(std::string_view& text, std::string_view after) {
   const std::size_t end = text.find_first_not_of("0123456789");
   if (end == 0 || end == std::string_view::npos || !text.substr(end).starts_with(after)) return std::nullopt;
-  const auto number = small(text.substr(0, end));
+  const auto number = small_number(text.substr(0, end));
   if (number) text.remove_prefix(end + after.size());
   return number;
 }
@@ -43,7 +31,7 @@ std::optional<Shape> parse_shape(std::string_view name) {
   if (const auto part = take(rest, "c.")) shape.compute_slices = *part;
   const auto slices = take(rest, "g.");
   const std::size_t digits = std::min(rest.find_first_not_of("0123456789"), rest.size());
-  const auto memory = small(rest.substr(0, digits));
+  const auto memory = small_number(rest.substr(0, digits));
   if (!slices || *slices == 0 || !memory || *memory == 0 || !rest.substr(digits).starts_with("gb")) return std::nullopt;
   rest.remove_prefix(digits + 2);
   if (!rest.empty() && ((rest.front() != '+' && rest.front() != '-') || rest.size() < 2 ||
@@ -73,10 +61,10 @@ base::Result<Boards> parse_profiles(std::string_view text) {
     if (words.size() < 2 || words[1] != "MIG") continue;
     // "0 MIG 1g.18gb 19 7/7 16.00 No 16 1 0"
     if (words.size() < 7) return unreadable("-lgip", line);
-    const auto gpu = small(words[0]);
-    const auto id = small(words[3]);
+    const auto gpu = small_number(words[0]);
+    const auto id = small_number(words[3]);
     const auto counts = base::split(words[4], '/');
-    const auto total = counts.size() == 2 ? small(counts[1]) : std::nullopt;
+    const auto total = counts.size() == 2 ? small_number(counts[1]) : std::nullopt;
     if (!gpu || !id || !total || !parse_shape(words[2])) return unreadable("-lgip", line);
     Profile profile;
     profile.name = words[2];
@@ -110,14 +98,14 @@ base::Result<Boards> add_placements(Boards boards, std::string_view text) {
     }
     if (open == std::string_view::npos || close == std::string_view::npos || close < open)
       return unreadable("-lgipp", line);
-    const auto gpu = small(words[1]);
-    const auto id = small(words[4]);
-    const auto size = small(base::trim(line.substr(close + 2)));
+    const auto gpu = small_number(words[1]);
+    const auto id = small_number(words[4]);
+    const auto size = small_number(base::trim(line.substr(close + 2)));
     if (!gpu || !id || !size || *size == 0) return unreadable("-lgipp", line);
     std::vector<unsigned> starts;
     for (std::string_view part : base::split(line.substr(open + 1, close - open - 1), ',')) {
       if (base::trim(part).empty()) continue;  // "{}": nothing is free here
-      const auto start = small(base::trim(part));
+      const auto start = small_number(base::trim(part));
       if (!start) return unreadable("-lgipp", line);
       starts.push_back(*start);
     }
