@@ -277,7 +277,10 @@ struct Parser {
     CLI::App* command = app.add_subcommand(word, what);
     command->fallthrough();  // global options may stand after the word
     command->set_help_flag("-h,--help", "this help");
-    command->footer(examples + "\n" + exit_code_help());
+    command->footer(
+        "Global options, before or after the word: --config FILE, --root DIR, --dry-run, --json, --log-level "
+        "LEVEL\n\n" +
+        examples + "\n" + exit_code_help());
     add(*command);
   }
 

@@ -6,8 +6,9 @@ namespace flow {
 
 std::string describe(const base::Unit&) { return "done"; }
 
-void Runner::record_done(std::string_view name, const std::string& detail, std::chrono::milliseconds took) {
-  report_.steps.push_back({std::string(name), StepRecord::Outcome::done, detail, took});
+void Runner::record_done(std::string_view name, const std::string& detail, std::chrono::milliseconds took, bool would) {
+  const auto outcome = would ? StepRecord::Outcome::would : StepRecord::Outcome::done;
+  report_.steps.push_back({std::string(name), outcome, detail, took});
   told_failure_ = false;
   log_.info(std::string(name) + ": " + detail + " (" + base::show_duration(took) + ")");
 }

@@ -52,6 +52,13 @@ base::Status check_nodes_config_place(host::Files& files, const std::string& pat
         "the IMEX node list " + path + " lies on a network file system, where nodes overwrite each other's list",
         "set IMEX_NODE_CONFIG_FILE in /etc/nvidia-imex/config.cfg to a path on this node's own disk"};
   }
+  const auto there = files.status(path);
+  if (!there) return cannot_write(path, there.error());
+  // A link is replaced by the list; a device or folder at that place is somebody's mistake in config.cfg.
+  if (*there && (*there)->kind != host::FileStatus::Kind::regular && (*there)->kind != host::FileStatus::Kind::link) {
+    return Error{ExitCode::change, "the IMEX node list " + path + " is no regular file",
+                 "correct IMEX_NODE_CONFIG_FILE in /etc/nvidia-imex/config.cfg, or see what lies there"};
+  }
   if (auto rehearsed = files.rehearse_replace(path, content, list_mode); !rehearsed) {
     return cannot_write(path, rehearsed.error());
   }

@@ -57,19 +57,23 @@ std::string describe(const Started& started) {
 }
 
 EnabledWord parse_is_enabled(std::string_view out, std::string_view err) {
-  static constexpr std::array<std::string_view, 6> enabled{"enabled", "enabled-runtime", "static",
-                                                           "indirect", "alias", "generated"};
+  static constexpr std::array<std::string_view, 6> enabled{"enabled",  "enabled-runtime", "static",
+                                                           "indirect", "alias",           "generated"};
   const auto words = base::words(out);
   if (words.empty()) {
-    // "Failed to get unit file state for nvidia-imex.service: No such file or directory" (up to systemd 253). A bus that
-    // cannot be reached is told as "no such file" too, and is no missing unit.
+    // "Failed to get unit file state for nvidia-imex.service: No such file or directory" (up to systemd 253). A bus
+    // that cannot be reached is told as "no such file" too, and is no missing unit.
     const bool missing = base::contains_ignoring_case(err, "failed to get unit file state") &&
                          base::contains_ignoring_case(err, "no such file");
     return {UnitFile::not_enabled, missing ? "not-found" : ""};
   }
+  // The words of systemctl(1). Anything else is no answer: taken for "not enabled" it would skip IMEX for ever.
+  static constexpr std::array<std::string_view, 8> not_enabled{
+      "disabled", "linked", "linked-runtime", "masked", "masked-runtime", "not-found", "transient", "bad"};
   const std::string word(words.front());
-  const bool is_enabled = std::find(enabled.begin(), enabled.end(), word) != enabled.end();
-  return {is_enabled ? UnitFile::enabled : UnitFile::not_enabled, word};
+  if (std::find(enabled.begin(), enabled.end(), word) != enabled.end()) return {UnitFile::enabled, word};
+  const bool is_known = std::find(not_enabled.begin(), not_enabled.end(), word) != not_enabled.end();
+  return {UnitFile::not_enabled, is_known ? word : ""};
 }
 
 std::map<std::string, std::string> parse_show(std::string_view out) {
@@ -104,8 +108,9 @@ base::Result<EnabledWord> SystemctlUnits::enabled(const std::string& unit) {
 }
 
 base::Result<UnitState> SystemctlUnits::state(const std::string& unit) {
-  const host::Exit exit = run({"show", unit, "--property=ActiveState,SubState,Result,MainPID,ControlPID,Job,ControlGroup"},
-                              site::systemctl_limit);
+  const host::Exit exit =
+      run({"show", unit, "--property=ActiveState,SubState,Result,MainPID,ControlPID,Job,ControlGroup"},
+          site::systemctl_limit);
   UnitState state;
   if (exit.succeeded()) {
     const auto shown = parse_show(exit.out);
@@ -182,7 +187,7 @@ base::Result<Stopped> SystemctlUnits::stop_and_wait(const std::string& unit, con
   stopped.before = now->active;
   if (now->gone()) return stopped;
 
-  const std::string why = accepted ? " is not gone though systemctl stop has ended"
+  const std::string why = accepted                           ? " is not gone though systemctl stop has ended"
                           : exit.ending == Ending::timed_out ? " did not stop within " + base::show_duration(exit.took)
                                                              : " could not be stopped, " + host::describe(exit);
   log_.warn("unit " + unit + why + " (" + describe(*now) + "): killing its processes through systemd");
@@ -199,7 +204,8 @@ base::Result<Stopped> SystemctlUnits::stop_and_wait(const std::string& unit, con
 base::Result<Started> SystemctlUnits::start_and_confirm(const std::string& unit, const host::Deadline& deadline,
                                                         host::milliseconds limit) {
   const auto too_late = [&] {
-    return Error{ExitCode::time_out, "no time was left to start unit " + unit, "see in this log what took the time; " + look_at(unit)};
+    return Error{ExitCode::time_out, "no time was left to start unit " + unit,
+                 "see in this log what took the time; " + look_at(unit)};
   };
   if (deadline.over()) return too_late();  // nothing is queued that would have to be cancelled
   // Without this the 6th start within 10 s is refused (start-limit-hit): short jobs in a row do that.
@@ -211,7 +217,8 @@ base::Result<Started> SystemctlUnits::start_and_confirm(const std::string& unit,
   const host::Exit exit = run({"start", unit}, allowed);
   if (exit.ending == Ending::timed_out || exit.ending == Ending::interrupted) {
     // The start job is still in systemd's queue and would start the daemon some day: stop cancels it. This comes out of
-    // the time that is kept back for cleaning up, so it is short: a daemon that has not started has nobody to part from.
+    // the time that is kept back for cleaning up, so it is short: a daemon that has not started has nobody to part
+    // from.
     const host::Exit stop = run({"stop", unit}, site::cancel_limit);
     const auto now = state(unit);
     std::string after = now ? describe(*now) : now.error().what;
@@ -223,7 +230,8 @@ base::Result<Started> SystemctlUnits::start_and_confirm(const std::string& unit,
     const std::string why = exit.ending == Ending::timed_out
                                 ? "did not start within " + base::show_duration(allowed)
                                 : std::string("was interrupted by a signal while it started");
-    return Error{ExitCode::time_out, "unit " + unit + " " + why + " (start cancelled; now " + after + ")", look_at(unit)};
+    return Error{ExitCode::time_out, "unit " + unit + " " + why + " (start cancelled; now " + after + ")",
+                 look_at(unit)};
   }
   const auto now = state(unit);
   const std::string told = now ? describe(*now) : now.error().what;

@@ -100,3 +100,18 @@ TEST_CASE("steps are recorded in the order in which they ran") {
   for (const auto& step : world.report.steps) names += step.name;
   CHECK(names == "abc");
 }
+
+TEST_CASE("a step that only planned a change is told as one that would be done, the others as done") {
+  World world;
+  host::Plan plan;
+  world.run.watch(plan);
+  const auto looked = world.run.step("look", [&]() -> base::Result<Made> { return Made{1}; });
+  const auto wrote = world.run.step("write", [&]() -> base::Result<Made> {
+    plan.add("would replace /etc/x");
+    return Made{2};
+  });
+  REQUIRE(looked);
+  REQUIRE(wrote);
+  CHECK(world.report.steps[0].outcome == Outcome::done);
+  CHECK(world.report.steps[1].outcome == Outcome::would);
+}

@@ -66,3 +66,15 @@ TEST_CASE("reading a list back passes over comments and blank lines") {
   CHECK(imex::parse_nodes_config("## nodes\n\n 10.0.0.1 \r\n#10.0.0.9\n10.0.0.2") == Lines{"10.0.0.1", "10.0.0.2"});
   CHECK(imex::parse_nodes_config(imex::render_nodes_config({"10.0.0.1", "fd00::1"})) == Lines{"10.0.0.1", "fd00::1"});
 }
+
+TEST_CASE("a device or a folder in the list's place is refused, not replaced") {
+  fakes::FakeFiles files;
+  files.allow_changes().device("/dev/null", 1, 3).directory("/etc/nvidia-imex/nodes_config.cfg");
+  for (const char* path : {"/dev/null", "/etc/nvidia-imex/nodes_config.cfg"}) {
+    const auto checked = imex::check_nodes_config_place(files, path, "10.0.0.1\n");
+    REQUIRE(!checked);
+    CHECK(checked.error().code == base::ExitCode::change);
+    CHECK(checked.error().what == std::string("the IMEX node list ") + path + " is no regular file");
+  }
+  CHECK(files.changes.empty());
+}
