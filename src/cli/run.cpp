@@ -126,7 +126,8 @@ std::string for_terminal(flow::Level level, std::string_view text, bool colour) 
 std::string steps_text(const flow::Report& report) {
   std::string text = "dry run of " + report.command + (report.job.empty() ? "" : " for job " + base::printable(report.job, 40)) + ": nothing is changed\n";
   for (const flow::StepRecord& step : report.steps) {
-    const char* mark = step.outcome == flow::StepRecord::Outcome::failed ? "FAILED " : "ok     ";
+    const bool failed = step.outcome == flow::StepRecord::Outcome::failed;
+    const char* mark = failed ? "FAILED " : step.outcome == flow::StepRecord::Outcome::would ? "would  " : "ok     ";
     text += "  " + std::string(mark) + step.name + ": " + base::printable(step.detail, 2000) + " (" + base::show_duration(step.took) + ")\n";
   }
   for (const std::string& warning : report.warnings) text += "  warning: " + warning + "\n";
@@ -243,6 +244,7 @@ int run(const std::string& argv0, const std::vector<std::string>& arguments) {
 
   // --- the command ---------------------------------------------------------------------------------------
   flow::Runner runner(log, clock, report);
+  if (options.dry_run) runner.watch(plan);
   commands::Context context{{environment, files, processes, http, network, locks, clock, machine},
                             runner,
                             options.dry_run ? &plan : nullptr,
