@@ -25,8 +25,8 @@
 #include "host/real_locks.h"
 #include "host/real_network.h"
 #include "host/real_processes.h"
-#include "host/syslog_socket.h"
 #include "host/standard_streams.h"
+#include "host/syslog_socket.h"
 
 namespace cli {
 
@@ -47,16 +47,20 @@ int refuse(const Error& error) {
 
 std::string version_line() {
   const base::BuildInfo info = base::build_info();
-  return "gpu-prolog " + std::string(info.version) + " (" + std::string(info.commit) + ", " + std::string(info.architecture) + ")\n";
+  return "gpu-prolog " + std::string(info.version) + " (" + std::string(info.commit) + ", " +
+         std::string(info.architecture) + ")\n";
 }
 
 // Whoever can write the config file decides what a root program does.
-base::Status check_config_owner(const host::FileStatus& status, const std::string& path, const host::Processes& processes) {
+base::Status check_config_owner(const host::FileStatus& status, const std::string& path,
+                                const host::Processes& processes) {
   const auto refuse_for = [&](const std::string& why) {
-    return Error{ExitCode::usage, "config file " + path + " " + why, "chown root:root " + path + " && chmod 644 " + path};
+    return Error{ExitCode::usage, "config file " + path + " " + why,
+                 "chown root:root " + path + " && chmod 644 " + path};
   };
   if (status.kind != host::FileStatus::Kind::regular) {
-    return Error{ExitCode::usage, "config file " + path + " is no regular file", "put the file itself in its place (links are not followed)"};
+    return Error{ExitCode::usage, "config file " + path + " is no regular file",
+                 "put the file itself in its place (links are not followed)"};
   }
   const bool own = !processes.is_root() && status.uid == host::effective_user();
   if (status.uid != 0 && !own) return refuse_for("does not belong to root");
@@ -65,10 +69,12 @@ base::Status check_config_owner(const host::FileStatus& status, const std::strin
 }
 
 // The options with the config file beneath the words. Error: usage.
-base::Result<Options> with_config(const Words& words, const Options& from_words, const host::Files& files, const host::Processes& processes) {
+base::Result<Options> with_config(const Words& words, const Options& from_words, const host::Files& files,
+                                  const host::Processes& processes) {
   const bool is_asked_for = !from_words.config_file.empty();
   const std::string path = is_asked_for ? from_words.config_file : std::string(site::config_file);
-  if (!path.starts_with('/')) return Error{ExitCode::usage, "--config " + base::printable(path) + " is no absolute path", "give the whole path"};
+  if (!path.starts_with('/'))
+    return Error{ExitCode::usage, "--config " + base::printable(path) + " is no absolute path", "give the whole path"};
   const auto status = files.status(path);
   if (!status) return Error{ExitCode::usage, status.error().what, ""};
   if (!*status) {
@@ -90,13 +96,10 @@ struct LogPlaces {
 LogPlaces log_places(CommandWord command) {
   switch (command) {
     case CommandWord::imex_prolog:
-    case CommandWord::imex_epilog:
-      return {std::string(site::imex_log_file), std::string(site::imex_syslog_tag)};
-    case CommandWord::mig_setup:
-      return {std::string(site::mig_log_file), std::string(site::mig_syslog_tag)};
+    case CommandWord::imex_epilog: return {std::string(site::imex_log_file), std::string(site::imex_syslog_tag)};
+    case CommandWord::mig_setup: return {std::string(site::mig_log_file), std::string(site::mig_syslog_tag)};
     case CommandWord::validate:
-    case CommandWord::none:
-      break;
+    case CommandWord::none: break;
   }
   return {};
 }
@@ -104,14 +107,10 @@ LogPlaces log_places(CommandWord command) {
 host::SyslogSocket::Severity to_severity(flow::Level level) {
   using Severity = host::SyslogSocket::Severity;
   switch (level) {
-    case flow::Level::debug:
-      return Severity::debug;
-    case flow::Level::info:
-      return Severity::info;
-    case flow::Level::warn:
-      return Severity::warning;
-    case flow::Level::error:
-      break;
+    case flow::Level::debug: return Severity::debug;
+    case flow::Level::info: return Severity::info;
+    case flow::Level::warn: return Severity::warning;
+    case flow::Level::error: break;
   }
   return Severity::error;
 }
@@ -124,39 +123,45 @@ std::string for_terminal(flow::Level level, std::string_view text, bool colour) 
 }
 
 std::string steps_text(const flow::Report& report) {
-  std::string text = "dry run of " + report.command + (report.job.empty() ? "" : " for job " + base::printable(report.job, 40)) + ": nothing is changed\n";
+  std::string text = "dry run of " + report.command +
+                     (report.job.empty() ? "" : " for job " + base::printable(report.job, 40)) +
+                     ": nothing is changed\n";
   for (const flow::StepRecord& step : report.steps) {
     const bool failed = step.outcome == flow::StepRecord::Outcome::failed;
     const char* mark = failed ? "FAILED " : step.outcome == flow::StepRecord::Outcome::would ? "would  " : "ok     ";
-    text += "  " + std::string(mark) + step.name + ": " + base::printable(step.detail, 2000) + " (" + base::show_duration(step.took) + ")\n";
+    text += "  " + std::string(mark) + step.name + ": " + base::printable(step.detail, 2000) + " (" +
+            base::show_duration(step.took) + ")\n";
   }
   for (const std::string& warning : report.warnings) text += "  warning: " + warning + "\n";
   for (const std::string& sentence : report.planned) text += "  " + base::printable(sentence, 4000) + "\n";
-  return text + "outcome: " + base::printable(report.summary, 2000) + " (exit " + std::to_string(report.exit_code) + ")\n";
+  return text + "outcome: " + base::printable(report.summary, 2000) + " (exit " + std::to_string(report.exit_code) +
+         ")\n";
 }
 
 bool wants_colour(int descriptor, const host::Environment& environment) {
-  return host::is_terminal(descriptor) && environment.get_or("NO_COLOR", "").empty() && environment.get_or("TERM", "") != "dumb";
+  return host::is_terminal(descriptor) && environment.get_or("NO_COLOR", "").empty() &&
+         environment.get_or("TERM", "") != "dumb";
 }
 
-int run_command(commands::Context& context, const Words& words, const Options& options, const std::optional<Error>& config_error, std::string& out) {
+int run_command(commands::Context& context, const Words& words, const Options& options,
+                const std::optional<Error>& config_error, std::string& out) {
   switch (words.command) {
-    case CommandWord::imex_prolog:
-      return commands::imex_prolog(context, options.imex_prolog, config_error);
-    case CommandWord::imex_epilog:
-      return commands::imex_epilog(context, options.imex_epilog, config_error);
-    case CommandWord::mig_setup:
-      return commands::mig_setup(context, options.mig_setup, out);
+    case CommandWord::imex_prolog: return commands::imex_prolog(context, options.imex_prolog, config_error);
+    case CommandWord::imex_epilog: return commands::imex_epilog(context, options.imex_epilog, config_error);
+    case CommandWord::mig_setup: return commands::mig_setup(context, options.mig_setup, out);
     case CommandWord::validate:
-      return commands::validate(context, options.validate, commands::ValidateForm{options.json, wants_colour(host::standard_output, context.host.environment)}, out);
-    case CommandWord::none:
-      break;
+      return commands::validate(
+          context, options.validate,
+          commands::ValidateForm{options.json, wants_colour(host::standard_output, context.host.environment)}, out);
+    case CommandWord::none: break;
   }
   return base::to_int(ExitCode::bug);
 }
 
 // Whole JSON texts: nothing else may stand on the same stream.
-bool is_for_programs(commands::MigPrint form) { return form == commands::MigPrint::json || form == commands::MigPrint::aws_json; }
+bool is_for_programs(commands::MigPrint form) {
+  return form == commands::MigPrint::json || form == commands::MigPrint::aws_json;
+}
 
 // "PROLOG Start JobId=7: /path": first and last lines as the published script's, so that filters go on working.
 std::string framing_word(CommandWord command) {
@@ -237,7 +242,9 @@ int run(const std::string& argv0, const std::vector<std::string>& arguments) {
   const bool is_quiet = words->command == CommandWord::validate && !options.validate.srun;
   if ((has_terminal && !is_quiet && !options.dry_run) || mig_tells_on_stderr || (options.log_level_given && by_hand)) {
     const bool colour = wants_colour(host::standard_error, environment);
-    log_options.terminal = [colour](flow::Level level, std::string_view text) { print(host::standard_error, for_terminal(level, text, colour)); };
+    log_options.terminal = [colour](flow::Level level, std::string_view text) {
+      print(host::standard_error, for_terminal(level, text, colour));
+    };
   }
   flow::RunLog log(log_options);
   log.keep_warnings_in(report);
@@ -250,12 +257,14 @@ int run(const std::string& argv0, const std::vector<std::string>& arguments) {
                             options.dry_run ? &plan : nullptr,
                             !root.is_node_itself()};
   const std::string framing = framing_word(words->command);
-  const std::string job_words = (words->command == CommandWord::mig_setup ? "" : " JobId=" + base::printable(report.job, 40));
+  const std::string job_words =
+      (words->command == CommandWord::mig_setup ? "" : " JobId=" + base::printable(report.job, 40));
   if (words->command != CommandWord::validate) log.info(framing + " Start" + job_words + ": " + argv0);
   std::string out;
   report.exit_code = run_command(context, *words, options, config_error, out);
   report.planned = plan.sentences();
-  // The steps after the first change tell how they would end where all goes well: nobody should take that for the node's state.
+  // The steps after the first change tell how they would end where all goes well: nobody should take that for the
+  // node's state.
   if (options.dry_run && words->command != CommandWord::mig_setup && report.exit_code == 0 && !report.planned.empty()) {
     report.summary = "a real run would end with: " + report.summary;
   }
@@ -265,7 +274,8 @@ int run(const std::string& argv0, const std::vector<std::string>& arguments) {
   }
 
   // --- what people and machines are told -----------------------------------------------------------------
-  const bool has_own_json = (words->command == CommandWord::validate || words->command == CommandWord::mig_setup) && !out.empty();
+  const bool has_own_json =
+      (words->command == CommandWord::validate || words->command == CommandWord::mig_setup) && !out.empty();
   if (options.json && !has_own_json) {
     print(host::standard_output, flow::to_json(report) + "\n");
   } else if (options.dry_run && words->command == CommandWord::mig_setup && is_for_programs(options.mig_setup.print)) {

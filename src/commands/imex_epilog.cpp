@@ -80,21 +80,28 @@ int imex_epilog(Context& context, const ImexEpilogOptions& options, const std::o
   if (!damage.empty()) run.log().warn(damage);
   if (!state) return end_done(context, "nothing to do: no prolog of gpu-prolog made a domain here since the boot");
   if (!imex::is_epilog_of(state->run, self)) {
-    return end_done(context, "nothing to do: the domain on this node is of " + show_run(state->run) + ", not of this run");
+    return end_done(context,
+                    "nothing to do: the domain on this node is of " + show_run(state->run) + ", not of this run");
   }
-  if (state->phase == imex::Phase::stopped) return end_done(context, "nothing to do: the domain of this job is ended already");
+  if (state->phase == imex::Phase::stopped)
+    return end_done(context, "nothing to do: the domain of this job is ended already");
   if (config_error) run.log().error(flow::one_line(*config_error) + "; going on with the built-in defaults");
   if (options.mode == EpilogMode::keep) return end_done(context, "domain kept as it is (--mode=keep)");
   if (!host.processes.is_root() && !context.dry_run()) {
-    return end_failed(context, {ExitCode::surroundings, "not run as root", "slurmd runs an Epilog as root; by hand use sudo, or --dry-run"},
-                      is_by_hand(host.environment));
+    return end_failed(
+        context,
+        {ExitCode::surroundings, "not run as root", "slurmd runs an Epilog as root; by hand use sudo, or --dry-run"},
+        is_by_hand(host.environment));
   }
   auto units = open_units(context, deadline);
   if (!units) return end_failed(context, units.error(), false);
 
   // --- under the lock, the same questions again: a next job's prolog may have been faster ----------------
-  const std::string holder = "imex-epilog of job " + base::printable(job->id, 40) + ", pid " + std::to_string(host.processes.self());
-  auto lock = run.step("lock", [&] { return host.locks.acquire(std::string(site::imex_lock), holder, deadline.limit(options.lock_timeout)); });
+  const std::string holder =
+      "imex-epilog of job " + base::printable(job->id, 40) + ", pid " + std::to_string(host.processes.self());
+  auto lock = run.step("lock", [&] {
+    return host.locks.acquire(std::string(site::imex_lock), holder, deadline.limit(options.lock_timeout));
+  });
   if (!lock) return end_failed(context, lock.error(), false);
   state = imex::read_state(host.files, damage);
   if (!state || !imex::is_epilog_of(state->run, self) || state->phase == imex::Phase::stopped) {
@@ -103,13 +110,15 @@ int imex_epilog(Context& context, const ImexEpilogOptions& options, const std::o
   const auto unit = run.step("unit before", [&] { return (*units)->cancel_queued_job(state->unit); });
   if (!unit) return end_failed(context, unit.error(), false);
   if (!is_jobs_daemon(context, *unit, *state)) {
-    run.log().warn("unit " + state->unit + " runs another daemon (pid " + std::to_string(unit->main_pid) + ") than this job's prolog started (pid " +
-                   std::to_string(state->main_pid) + "): whoever restarted it decides about it; the next job's prolog stops it in any case");
+    run.log().warn("unit " + state->unit + " runs another daemon (pid " + std::to_string(unit->main_pid) +
+                   ") than this job's prolog started (pid " + std::to_string(state->main_pid) +
+                   "): whoever restarted it decides about it; the next job's prolog stops it in any case");
     return end_done(context, "nothing to do: the daemon is not the one that this job's prolog started");
   }
 
   // --- stop, empty ---------------------------------------------------------------------------------------
-  const std::string list = options.mode == EpilogMode::self ? own_address_only(context, *state) : imex::render_empty_nodes_config();
+  const std::string list =
+      options.mode == EpilogMode::self ? own_address_only(context, *state) : imex::render_empty_nodes_config();
   const auto ended = run.step("stop", [&] {
     return end_domain(context, **units, state->unit, state->nodes_config, list, deadline, options.stop_timeout);
   });
@@ -119,7 +128,8 @@ int imex_epilog(Context& context, const ImexEpilogOptions& options, const std::o
   if (!noted) run.log().warn("the state file still says that the domain runs; the next prolog does not rely on it");
   if (!ended->emptied) return end_failed(context, ended->emptied.error(), false);
   if (options.mode == EpilogMode::self) {
-    const auto started = run.step("start", [&] { return (*units)->start_and_confirm(state->unit, deadline, site::start_limit); });
+    const auto started =
+        run.step("start", [&] { return (*units)->start_and_confirm(state->unit, deadline, site::start_limit); });
     if (!started) return end_failed(context, started.error(), false);
     return end_done(context, "domain ended; the daemon runs with this node's own address only");
   }

@@ -35,25 +35,24 @@ GateAnswer gate_exclusive_claim(const Context& context, const std::optional<slur
   const slurm::Claim claim = slurm::read_claim(context.host.environment);
   const std::string said = claim.variable + "=" + claim.value;
   switch (claim.kind) {
-    case slurm::Claim::Kind::exclusive:
-      return {Say::go, "job is exclusive (" + said + ")"};
+    case slurm::Claim::Kind::exclusive: return {Say::go, "job is exclusive (" + said + ")"};
     case slurm::Claim::Kind::exclusive_if_block_topology:
       if (conf && !slurm::claims_exclusive(claim, slurm::partition_topology_is_block(
                                                       context.host.files, *conf,
                                                       context.host.environment.get_or("SLURM_JOB_PARTITION", "")))) {
-        return {Say::skip_info, "the job is not exclusive: " + said + ", but the partition's topology is not block, where Slurm does not enforce it"};
+        return {Say::skip_info, "the job is not exclusive: " + said +
+                                    ", but the partition's topology is not block, where Slurm does not enforce it"};
       }
       return {Say::go, "job has its whole block (" + said + ")"};
-    case slurm::Claim::Kind::not_exclusive:
-      return {Say::skip_info, "the job is not exclusive (" + said + ")"};
-    case slurm::Claim::Kind::unknown:
-      break;
+    case slurm::Claim::Kind::not_exclusive: return {Say::skip_info, "the job is not exclusive (" + said + ")"};
+    case slurm::Claim::Kind::unknown: break;
   }
   return {Say::skip_info,
           "the job is not known to be exclusive (neither SLURM_JOB_EXCLUSIVE nor SLURM_JOB_OVERSUBSCRIBE is set)"};
 }
 
-base::Result<GateAnswer> gate_instance_type(const Context& context, const ImexGateOptions& options, const host::Deadline& deadline) {
+base::Result<GateAnswer> gate_instance_type(const Context& context, const ImexGateOptions& options,
+                                            const host::Deadline& deadline) {
   const host::Host& host = context.host;
   host::Log& log = context.run.log();
   const auto endpoint = ec2::imds_endpoint(host.environment, context.has_root, log);
@@ -61,8 +60,9 @@ base::Result<GateAnswer> gate_instance_type(const Context& context, const ImexGa
                                                          std::min(site::imds_limit, deadline.left() / 2));
   if (type.name.empty()) {
     const std::string what = "the instance type of this node is unknown: " + type.source;
-    const std::string cure = "let the node reach IMDS at http://169.254.169.254 (hop limit, iptables, IMDS enabled), or see " +
-                             std::string(site::dmi_product_name);
+    const std::string cure =
+        "let the node reach IMDS at http://169.254.169.254 (hop limit, iptables, IMDS enabled), or see " +
+        std::string(site::dmi_product_name);
     if (options.unknown_type_fails) return Error{ExitCode::source, what, cure};
     return GateAnswer{Say::skip_error, what + "; " + cure};
   }
@@ -74,8 +74,9 @@ base::Result<GateAnswer> gate_instance_type(const Context& context, const ImexGa
 
 GateAnswer gate_exclusive_look(const Context& context, const std::optional<slurm::Conf>& conf, const slurm::Job& job,
                                const host::Deadline& deadline) {
-  const auto found = slurm::lasting_foreign_step(context.host.files, context.host.processes, context.host.clock, job,
-                                                 spool_dir_of(conf, job.node_name), deadline.limit(site::exclusive_look));
+  const auto found =
+      slurm::lasting_foreign_step(context.host.files, context.host.processes, context.host.clock, job,
+                                  spool_dir_of(conf, job.node_name), deadline.limit(site::exclusive_look));
   if (!found) return {Say::go, "no other job on this node"};
   return {Say::skip_error, "the job is said to be exclusive, but " + show(*found) +
                                " lives on this node; restarting IMEX would disrupt it"};
@@ -87,8 +88,9 @@ base::Result<GateAnswer> gate_unit(systemd::Units& units, const std::string& uni
   if (enabled->state == systemd::UnitFile::enabled) {
     return GateAnswer{Say::go, "system service " + unit + " is " + base::printable(enabled->word, 40)};
   }
-  return GateAnswer{Say::skip_warn, "system service " + unit + " is not enabled (" + base::printable(enabled->word, 40) +
-                                        "); `systemctl enable " + unit + "` in the AMI if jobs shall use IMEX"};
+  return GateAnswer{Say::skip_warn, "system service " + unit + " is not enabled (" +
+                                        base::printable(enabled->word, 40) + "); `systemctl enable " + unit +
+                                        "` in the AMI if jobs shall use IMEX"};
 }
 
 base::Status check_by_hand(const Context& context, const std::optional<slurm::Conf>& conf) {
@@ -96,7 +98,8 @@ base::Status check_by_hand(const Context& context, const std::optional<slurm::Co
   const auto found = slurm::foreign_step(context.host.files, context.host.processes, "", "", node_name,
                                          spool_dir_of(conf, node_name), false);
   if (!found) return base::ok();
-  return Error{ExitCode::surroundings, "run by hand while " + show(*found) + " runs on this node: restarting IMEX would break it",
+  return Error{ExitCode::surroundings,
+               "run by hand while " + show(*found) + " runs on this node: restarting IMEX would break it",
                "wait for the job's end, look with --dry-run, or say --force"};
 }
 

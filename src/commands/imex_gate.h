@@ -29,7 +29,8 @@ GateAnswer gate_exclusive_claim(const Context& context, const std::optional<slur
 
 // IMDS, else DMI: no child. Error: source, for an unknown type under --unknown-type=fail.
 // IMDS has at most half of what is left, so that DMI and a job on the right node get the rest.
-base::Result<GateAnswer> gate_instance_type(const Context& context, const ImexGateOptions& options, const host::Deadline& deadline);
+base::Result<GateAnswer> gate_instance_type(const Context& context, const ImexGateOptions& options,
+                                            const host::Deadline& deadline);
 
 // The local look that confirms a claim: another job's live step, looked at for up to 5 s.
 GateAnswer gate_exclusive_look(const Context& context, const std::optional<slurm::Conf>& conf, const slurm::Job& job,

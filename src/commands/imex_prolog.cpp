@@ -10,8 +10,8 @@
 #include "commands/imex_gate.h"
 #include "commands/imex_peers.h"
 #include "commands/imex_run.h"
-#include "commands/imex_tools.h"
 #include "commands/imex_times.h"
+#include "commands/imex_tools.h"
 #include "host/interrupt.h"
 #include "imex/channel.h"
 #include "imex/config.h"
@@ -37,8 +37,8 @@ struct Progress {
   std::vector<std::string> block_nodes;  // once they are known
   std::unique_ptr<systemd::Units> units;
   std::optional<imex::DaemonConfig> daemon_config;  // once it is read
-  std::optional<host::Deadline> whole;   // of the run, cleaning up included
-  bool stopped = false;                  // the daemon was stopped: the old domain is over
+  std::optional<host::Deadline> whole;              // of the run, cleaning up included
+  bool stopped = false;                             // the daemon was stopped: the old domain is over
 };
 
 constexpr site::milliseconds least_cleanup = 1s;  // also where no time is left: KILL and an empty list need no more
@@ -54,16 +54,10 @@ int end_skipped(Context& context, const GateAnswer& answer) {
   host::Log& log = context.run.log();
   const std::string text = "Skipping IMEX configuration because " + answer.why;  // the published script's words
   switch (answer.say) {
-    case GateAnswer::Say::skip_error:
-      log.error(text);
-      break;
-    case GateAnswer::Say::skip_warn:
-      log.warn(text);
-      break;
+    case GateAnswer::Say::skip_error: log.error(text); break;
+    case GateAnswer::Say::skip_warn: log.warn(text); break;
     case GateAnswer::Say::skip_info:
-    case GateAnswer::Say::go:
-      log.info(text);
-      break;
+    case GateAnswer::Say::go: log.info(text); break;
   }
   context.run.report().summary = "skipped: " + answer.why;
   return 0;
@@ -96,7 +90,8 @@ void stop_foreign_domain(Context& context, Progress& progress, const ImexPrologO
   std::string damage;
   const auto before = imex::read_state(context.host.files, damage);
   if (before && before->phase == imex::Phase::started && imex::same_run(before->run, identity_of(progress.job))) return;
-  log.warn("the live " + options.gate.unit + " daemon holds another job's node list: stopping it before this job goes on");
+  log.warn("the live " + options.gate.unit +
+           " daemon holds another job's node list: stopping it before this job goes on");
   leave_no_domain(context, progress, options);
 }
 
@@ -119,7 +114,8 @@ int end_failed(Context& context, Progress& progress, const ImexPrologOptions& op
   }
   if (error.blame == base::Blame::shared && options.blame == BlameWho::first &&
       !is_blamed(progress.job.node_name, progress.block_nodes, progress.job.node_list)) {
-    const std::string blamed = progress.block_nodes.empty() ? first_name(progress.job.node_list) : progress.block_nodes.front();
+    const std::string blamed =
+        progress.block_nodes.empty() ? first_name(progress.job.node_list) : progress.block_nodes.front();
     log.error("every node of the block sees this fault: node " + base::printable(blamed, 80) +
               " fails for it, this node does not (--blame=first)");
     if (!progress.stopped) stop_foreign_domain(context, progress, options);
@@ -141,18 +137,21 @@ int end_failed(Context& context, Progress& progress, const ImexPrologOptions& op
 
 // Waits only as long as the rest of the run can spare.
 base::Result<std::unique_ptr<host::Lock>> lock_node(Context& context, const slurm::Job& job, site::milliseconds limit) {
-  const std::string holder = "imex-prolog of job " + base::printable(job.id, 40) + ", pid " + std::to_string(context.host.processes.self());
+  const std::string holder =
+      "imex-prolog of job " + base::printable(job.id, 40) + ", pid " + std::to_string(context.host.processes.self());
   return context.host.locks.acquire(std::string(site::imex_lock), holder, limit);
 }
 
 // What a run before this one left: its queued systemd job is cancelled. The value is the unit as it was met.
-base::Result<systemd::UnitState> finish_dead_run(Context& context, systemd::Units& units, const std::string& unit, bool& epilog_stopped_it) {
+base::Result<systemd::UnitState> finish_dead_run(Context& context, systemd::Units& units, const std::string& unit,
+                                                 bool& epilog_stopped_it) {
   std::string damage;
   const auto before = imex::read_state(context.host.files, damage);
   if (!damage.empty()) context.run.log().warn(damage + "; going on without it");
   epilog_stopped_it = before && before->phase == imex::Phase::stopped;
   if (before && before->phase == imex::Phase::changing) {
-    context.run.log().warn("the prolog of job " + base::printable(before->run.job_id, 40) + " (pid " + std::to_string(before->prolog_pid) +
+    context.run.log().warn("the prolog of job " + base::printable(before->run.job_id, 40) + " (pid " +
+                           std::to_string(before->prolog_pid) +
                            ") was killed half-way on this node; this run starts from the beginning");
   }
   return units.cancel_queued_job(unit);
@@ -190,7 +189,8 @@ base::Result<bool> is_still_ours(Context& context, const Progress& progress, con
   const auto now = imex::read_state(context.host.files, damage);
   if (!now || now->phase == imex::Phase::stopped || !imex::same_run(now->run, state.run)) return false;
   systemd::Started daemon{state.main_pid, state.main_start_time};
-  if (auto alive = imex::check_alive(*progress.units, context.host.processes, context.run.log(), state.unit, daemon); !alive) {
+  if (auto alive = imex::check_alive(*progress.units, context.host.processes, context.run.log(), state.unit, daemon);
+      !alive) {
     return alive.error();
   }
   return true;
@@ -209,8 +209,9 @@ Status restart_own_daemon(Context& context, Progress& progress, const ImexProlog
   const auto started = progress.units->start_and_confirm(options.gate.unit, deadline, options.start_timeout);
   if (!started) return started.error();
   task.daemon = *started;
-  const auto ready = imex::await_ready(ctl, *progress.units, context.host.processes, context.host.network, context.host.clock,
-                                       context.run.log(), task, deadline.within(options.ready_timeout));
+  const auto ready =
+      imex::await_ready(ctl, *progress.units, context.host.processes, context.host.network, context.host.clock,
+                        context.run.log(), task, deadline.within(options.ready_timeout));
   if (!ready) return ready.error();
   state.main_pid = ready->daemon.main_pid;
   state.main_start_time = ready->daemon.main_start_time;
@@ -260,7 +261,8 @@ int imex_prolog(Context& context, const ImexPrologOptions& options, const std::o
 
   // --- surroundings --------------------------------------------------------------------------------------
   if (!host.processes.is_root() && !context.dry_run()) {
-    return failed({ExitCode::surroundings, "not run as root", "slurmd runs a Prolog as root; by hand use sudo, or --dry-run"});
+    return failed(
+        {ExitCode::surroundings, "not run as root", "slurmd runs a Prolog as root; by hand use sudo, or --dry-run"});
   }
   if (!job) return failed(job.error());
   run.log().debug("time limit " + base::show_duration(time.limit) + " (" + time.because + ")");
@@ -275,7 +277,8 @@ int imex_prolog(Context& context, const ImexPrologOptions& options, const std::o
   const GateAnswer still_alone = gate_exclusive_look(context, conf, *job, deadline);
   if (!still_alone.go()) return end_skipped(context, still_alone);
   bool epilog_stopped_it = false;
-  const auto met = run.step("unit before", [&] { return finish_dead_run(context, *progress.units, options.gate.unit, epilog_stopped_it); });
+  const auto met = run.step(
+      "unit before", [&] { return finish_dead_run(context, *progress.units, options.gate.unit, epilog_stopped_it); });
   if (!met) return failed(met.error());
 
   // --- channel, peers ------------------------------------------------------------------------------------
@@ -284,7 +287,8 @@ int imex_prolog(Context& context, const ImexPrologOptions& options, const std::o
     return imex::ensure_channel(host.files, run.log());
   });
   if (!channel) return failed(channel.error());
-  const auto daemon_config = run.step("daemon config", [&] { return imex::read_daemon_config(host.files, std::string(site::imex_config)); });
+  const auto daemon_config =
+      run.step("daemon config", [&] { return imex::read_daemon_config(host.files, std::string(site::imex_config)); });
   if (!daemon_config) return failed(daemon_config.error());
   progress.daemon_config = *daemon_config;
   auto ctl = open_ctl(context, *daemon_config);
@@ -292,16 +296,19 @@ int imex_prolog(Context& context, const ImexPrologOptions& options, const std::o
   const auto block = run.step("block", [&] { return find_block(context, options, *job, conf, deadline); });
   if (!block) return failed(block.error());
   progress.block_nodes = block->decision.nodes;
-  const auto peers = run.step("peers", [&] { return find_peers(context, options, *job, block->decision.nodes, deadline); });
+  const auto peers =
+      run.step("peers", [&] { return find_peers(context, options, *job, block->decision.nodes, deadline); });
   if (!peers) return failed(peers.error());
   const std::string list = imex::render_nodes_config(peers->addresses());
   run.log().info("Node Names: " + base::printable(base::join(peers->nodes(), " "), 4000));
   run.log().info("Node IPs: " + base::join(peers->addresses(), " "));
   run.log().info("IMEX Nodes Config: " + daemon_config->nodes_config);
-  const auto place = run.step("list place", [&] { return imex::check_nodes_config_place(host.files, daemon_config->nodes_config, list); });
+  const auto place = run.step(
+      "list place", [&] { return imex::check_nodes_config_place(host.files, daemon_config->nodes_config, list); });
   if (!place) return failed(place.error());
 
-  const auto stray = run.step("stray daemon", [&] { return imex::check_no_stray_daemon(host.files, host.network, *daemon_config, *met); });
+  const auto stray = run.step(
+      "stray daemon", [&] { return imex::check_no_stray_daemon(host.files, host.network, *daemon_config, *met); });
   if (!stray) return failed(stray.error());
 
   // --- stop, write, start --------------------------------------------------------------------------------
@@ -315,14 +322,16 @@ int imex_prolog(Context& context, const ImexPrologOptions& options, const std::o
   const auto noted = run.step("state", [&] { return imex::write_state(host.files, state); });
   if (!noted) return failed(noted.error());
   if (host::stopping()) return failed({ExitCode::time_out, "interrupted by a signal", ""});
-  const auto stopped = run.step("stop", [&] { return progress.units->stop_and_wait(options.gate.unit, deadline, options.stop_timeout); });
+  const auto stopped = run.step(
+      "stop", [&] { return progress.units->stop_and_wait(options.gate.unit, deadline, options.stop_timeout); });
   progress.stopped = true;
   if (!stopped) return failed(stopped.error());
   if (options.drop_persist) {
     const auto dropped = run.step("persist.dat", [&] { return drop_persist(context, *stopped); });
     if (!dropped) return failed(dropped.error());
   }
-  const auto written = run.step("write", [&] { return imex::write_nodes_config(host.files, daemon_config->nodes_config, list); });
+  const auto written =
+      run.step("write", [&] { return imex::write_nodes_config(host.files, daemon_config->nodes_config, list); });
   if (!written) return failed(written.error());
   const bool look_at_domain = options.wait_domain != WaitDomain::off && ctl->unusable_because.empty();
   const imex::DomainTask domain_task{peers->nodes(), peers->addresses(), peers->own, daemon_config->command_port,
@@ -335,17 +344,19 @@ int imex_prolog(Context& context, const ImexPrologOptions& options, const std::o
                                         domain_limit(context, domain_budget / 2, conf, begin, deadline).deadline);
     });
     if (!released) return failed(released.error());
-    domain_budget -= std::min(domain_budget, std::chrono::duration_cast<site::milliseconds>(host.clock.now() - asked_at));
+    domain_budget -=
+        std::min(domain_budget, std::chrono::duration_cast<site::milliseconds>(host.clock.now() - asked_at));
   }
   if (host::stopping()) return failed({ExitCode::time_out, "interrupted by a signal", ""});
-  const auto started = run.step("start", [&] { return progress.units->start_and_confirm(options.gate.unit, deadline, options.start_timeout); });
+  const auto started = run.step(
+      "start", [&] { return progress.units->start_and_confirm(options.gate.unit, deadline, options.start_timeout); });
   if (!started) return failed(started.error());
 
   // --- ready ---------------------------------------------------------------------------------------------
   imex::ReadyTask ready_task{options.gate.unit, *started, daemon_config->server_port, ctl->unusable_because};
   const auto ready = run.step("ready", [&] {
-    return imex::await_ready(*ctl->ctl, *progress.units, host.processes, host.network, host.clock, run.log(), ready_task,
-                             deadline.within(options.ready_timeout));
+    return imex::await_ready(*ctl->ctl, *progress.units, host.processes, host.network, host.clock, run.log(),
+                             ready_task, deadline.within(options.ready_timeout));
   });
   if (!ready) return failed(ready.error());
   state.phase = imex::Phase::started;
@@ -358,7 +369,8 @@ int imex_prolog(Context& context, const ImexPrologOptions& options, const std::o
   // --- domain: Slurm gives no barrier between nodes, this wait keeps a job off a half-built domain ---------
   const std::string size = std::to_string(peers->peers.size());
   if (!look_at_domain) {
-    run.report().summary = "IMEX is started on this node with a list of " + size + " nodes; the domain was not looked at";
+    run.report().summary =
+        "IMEX is started on this node with a list of " + size + " nodes; the domain was not looked at";
     return 0;
   }
   const DomainLimit limit = domain_limit(context, domain_budget, conf, begin, deadline);
@@ -381,7 +393,8 @@ int imex_prolog(Context& context, const ImexPrologOptions& options, const std::o
   Error not_up{domain->mismatch ? ExitCode::change : ExitCode::time_out,
                "the IMEX domain of " + size + " nodes is not up on this node (" + limit.because + "): " + domain->told,
                domain->mismatch
-                   ? "a node map mismatch lasts until both sides restart with one list: `gpu-prolog validate imex` on the nodes named"
+                   ? "a node map mismatch lasts until both sides restart with one list: `gpu-prolog validate imex` on "
+                     "the nodes named"
                    : "run `gpu-prolog validate imex` on the nodes named; see their /var/log/nvidia-imex-prolog.log",
                base::Blame::shared};
   if (options.wait_domain == WaitDomain::require) return failed(not_up);

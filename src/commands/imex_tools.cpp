@@ -18,11 +18,13 @@ std::vector<std::string> to_strings(const Names& names) {
 
 }  // namespace
 
-base::Result<std::unique_ptr<systemd::Units>> open_units(const Context& context, const std::optional<host::Deadline>& whole) {
+base::Result<std::unique_ptr<systemd::Units>> open_units(const Context& context,
+                                                         const std::optional<host::Deadline>& whole) {
   const host::Host& host = context.host;
   auto systemctl = host::find_tool(host.files, "systemctl", to_strings(site::systemctl), host.processes.is_root());
   if (!systemctl) return systemctl.error();
-  auto real = std::make_unique<systemd::SystemctlUnits>(*systemctl, host.processes, host.files, host.clock, context.run.log());
+  auto real =
+      std::make_unique<systemd::SystemctlUnits>(*systemctl, host.processes, host.files, host.clock, context.run.log());
   if (whole) real->end_by(*whole);
   std::unique_ptr<systemd::Units> units = std::move(real);
   if (context.dry_run()) units = std::make_unique<systemd::DryUnits>(std::move(units), *context.plan);

@@ -13,9 +13,10 @@
 
 namespace commands {
 
-// `whole`: no call of systemctl goes on after it (a second for what cleans up later). Error: surroundings where systemctl
-// is missing or not trustworthy.
-base::Result<std::unique_ptr<systemd::Units>> open_units(const Context& context, const std::optional<host::Deadline>& whole);
+// `whole`: no call of systemctl goes on after it (a second for what cleans up later). Error: surroundings where
+// systemctl is missing or not trustworthy.
+base::Result<std::unique_ptr<systemd::Units>> open_units(const Context& context,
+                                                         const std::optional<host::Deadline>& whole);
 
 struct CtlChoice {
   std::unique_ptr<imex::Ctl> ctl;

@@ -55,12 +55,13 @@ bool is_token(std::string_view text) {
 }
 
 Call ask_once(host::Http& http, const host::Deadline& deadline, const std::string& endpoint) {
-  Call token = call(http, deadline, "PUT", endpoint + std::string(token_path),
-                    "X-aws-ec2-metadata-token-ttl-seconds: 21600");
+  Call token =
+      call(http, deadline, "PUT", endpoint + std::string(token_path), "X-aws-ec2-metadata-token-ttl-seconds: 21600");
   if (token.next != Next::use) return token;
   if (!is_token(token.value)) return {Next::give_up, "", "IMDS answered with something that is no token"};
   if (deadline.over()) return {Next::give_up, "", "no time left to ask IMDS"};
-  Call type = call(http, deadline, "GET", endpoint + std::string(type_path), "X-aws-ec2-metadata-token: " + token.value);
+  Call type =
+      call(http, deadline, "GET", endpoint + std::string(type_path), "X-aws-ec2-metadata-token: " + token.value);
   if (type.next != Next::use) return type;
   if (!looks_like_type(type.value)) {
     return {Next::give_up, "", "IMDS answered '" + base::printable(type.value, 60) + "', which is no instance type"};

@@ -44,27 +44,51 @@ TEST_CASE("texts that are no instance type") {
        {std::string(), std::string("p6e"), std::string("p6e-gb200"), std::string("P6E-GB200.36xlarge"),
         std::string("p6e-gb200.36xlarge.x"), std::string("p6e gb200.36xlarge"), std::string("p6e-gb200.36xlarge\n"),
         std::string("<html>.</html>"), std::string(".36xlarge"), std::string("p6e-gb200."), std::string("-p6e.xlarge"),
-        std::string("p6e.xlarge-"), std::string("a.b"), std::string(60, 'a') + ".large", std::string("p6e-gb200.36xlarge\0", 19)}) {
+        std::string("p6e.xlarge-"), std::string("a.b"), std::string(60, 'a') + ".large",
+        std::string("p6e-gb200.36xlarge\0", 19)}) {
     INFO(text);
     CHECK_FALSE(ec2::looks_like_type(text));
   }
 }
 
 TEST_CASE("instance types of every family look like one") {
-  for (const char* text : {"p6e-gb200.36xlarge", "p6e-gb300.36xlarge", "p5en.48xlarge", "u-24tb1.112xlarge", "mac2-m2.metal", "t3.nano"}) {
+  for (const char* text :
+       {"p6e-gb200.36xlarge", "p6e-gb300.36xlarge", "p5en.48xlarge", "u-24tb1.112xlarge", "mac2-m2.metal", "t3.nano"}) {
     CHECK(ec2::looks_like_type(text));
   }
 }
 
 TEST_CASE("endpoints that would need a name look-up, another scheme or a path are refused") {
-  for (const char* text :
-       {"", "http://", "169.254.169.254", "https://169.254.169.254", "ftp://169.254.169.254", "http://imds.example",
-        "http://169.254.169.254/latest", "http://169.254.169.254?x", "http://169.254.169.254#x", "http://user@169.254.169.254",
-        "http://169.254.169.254@evil.example", "http://169.254.169.254:0", "http://169.254.169.254:65536",
-        "http://169.254.169.254:", "http://169.254.169.254:80:80", "http://169.254.169.254:80x", "http://169.254.169",
-        "http://0x7f000001", "http://2130706433", "http://[fd00:ec2::254", "http://[fd00:ec2::254]x", "http://[10.0.0.1]",
-        "http://[]", "http://fd00:ec2::254", "http://localhost.example", "http://localhost:x", " http://169.254.169.254",
-        "http://169.254.169.254 ", "http://169.254.169.254\r\nX: y", "http://[fe80::1%25eth0]"}) {
+  for (const char* text : {"",
+                           "http://",
+                           "169.254.169.254",
+                           "https://169.254.169.254",
+                           "ftp://169.254.169.254",
+                           "http://imds.example",
+                           "http://169.254.169.254/latest",
+                           "http://169.254.169.254?x",
+                           "http://169.254.169.254#x",
+                           "http://user@169.254.169.254",
+                           "http://169.254.169.254@evil.example",
+                           "http://169.254.169.254:0",
+                           "http://169.254.169.254:65536",
+                           "http://169.254.169.254:",
+                           "http://169.254.169.254:80:80",
+                           "http://169.254.169.254:80x",
+                           "http://169.254.169",
+                           "http://0x7f000001",
+                           "http://2130706433",
+                           "http://[fd00:ec2::254",
+                           "http://[fd00:ec2::254]x",
+                           "http://[10.0.0.1]",
+                           "http://[]",
+                           "http://fd00:ec2::254",
+                           "http://localhost.example",
+                           "http://localhost:x",
+                           " http://169.254.169.254",
+                           "http://169.254.169.254 ",
+                           "http://169.254.169.254\r\nX: y",
+                           "http://[fe80::1%25eth0]"}) {
     INFO(text);
     CHECK(acceptable_endpoint(text) == std::nullopt);
   }
@@ -82,7 +106,8 @@ TEST_CASE("an IP literal or localhost, with or without port, is accepted") {
 
 TEST_CASE("an unacceptable endpoint is warned of, without what it could forge, and the default asked") {
   fakes::MemoryLog log;
-  CHECK(ec2::imds_endpoint(with_endpoint("https://evil.example\n[ERROR] forged"), false, log) == "http://169.254.169.254");
+  CHECK(ec2::imds_endpoint(with_endpoint("https://evil.example\n[ERROR] forged"), false, log) ==
+        "http://169.254.169.254");
   REQUIRE(log.lines.size() == 1);
   CHECK(log.has("WARN AWS_EC2_METADATA_SERVICE_ENDPOINT=https://evil.example\\x0a[ERROR] forged is not used"));
 }
@@ -162,7 +187,8 @@ TEST_CASE("slow answers and hanging ones together stay within 8 s") {
   };
   World world;
   Slow http(world.clock);
-  const auto type = ec2::find_instance_type(http, world.clock, world.files, world.log, world.endpoint, site::imds_limit);
+  const auto type =
+      ec2::find_instance_type(http, world.clock, world.files, world.log, world.endpoint, site::imds_limit);
   CHECK(type.name.empty());
   CHECK(http.calls == 5);  // the third token took the rest
   CHECK(world.took() <= 8s);
@@ -177,8 +203,8 @@ TEST_CASE("a stop signal ends the tries") {
 }
 
 TEST_CASE("a token that would break the header line is not sent on") {
-  for (const std::string& bad : {std::string(), std::string("a b"), std::string("a\r\nHost: evil"), std::string("a\x7f"),
-                                 std::string("a\xc3\xa4"), std::string(1025, 'a')}) {
+  for (const std::string& bad : {std::string(), std::string("a b"), std::string("a\r\nHost: evil"),
+                                 std::string("a\x7f"), std::string("a\xc3\xa4"), std::string(1025, 'a')}) {
     World world;
     world.http.answer(200, bad);
     const auto type = world.find();
