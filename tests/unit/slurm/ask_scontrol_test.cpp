@@ -74,12 +74,13 @@ TEST_CASE("a short answer is final") {
   CHECK(world.processes.calls.size() == 2);
 }
 
-TEST_CASE("every try timed out: time ran out") {
+TEST_CASE("every try timed out: time ran out, for every node of the job alike") {
   World world;
   world.answer(getaddrs, fakes::timed_out()).answer(show_node, fakes::timed_out());
   const auto addresses = world.ask();
   REQUIRE_FALSE(addresses);
   CHECK(addresses.error().code == base::ExitCode::time_out);
+  CHECK(addresses.error().blame == base::Blame::shared);
   CHECK(world.processes.calls == Names{getaddrs, show_node, show_node, show_node});
   CHECK(world.processes.limits == std::vector<host::milliseconds>{10s, 10s, 10s, 10s});
   CHECK(world.clock.slept == 3s);
