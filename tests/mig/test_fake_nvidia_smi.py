@@ -370,7 +370,7 @@ def test_indexes_can_change_at_a_boot_and_a_gpu_can_be_lost(tool):
 
 
 def test_every_call_is_recorded_with_its_words_and_whether_another_ran_beside_it(tool):
-    tool.board("H100", time_scale=0.01)
+    tool.board("H100", time_scale=0.1)
     a = subprocess.Popen([tool.exe, "-L"], stdout=subprocess.DEVNULL, env={})
     deadline = time.monotonic() + 10
     while not tool.calls() and time.monotonic() < deadline:
