@@ -9,10 +9,10 @@ packages_for() {
         sanitizers) echo libasan8 libubsan1 ;;
         checks) echo shellcheck clang-format ;;
         tidy) echo clang-tidy ;;
-        python) echo python3 python3-pytest python3-yaml ;;
+        python) echo python3 python3-pytest python3-pytest-xdist python3-yaml ;;  # xdist runs tests beside one another
         # Make-believe nodes: private namespaces (util-linux is essential), addresses on a veth, processes looked at; strace counts and kills;
-        # curl tries the make-believe metadata service; pytest-xdist runs the tests beside one another.
-        node) echo iproute2 procps strace curl python3-pytest-xdist ;;
+        # curl tries the make-believe metadata service.
+        node) echo iproute2 procps strace curl ;;
         rig) echo mmdebstrap debian-archive-keyring iproute2 procps ;;
         lab) echo systemd-container rsyslog iproute2 procps ;;
         *) echo "lib.sh: no package list named $1" >&2; return 1 ;;
