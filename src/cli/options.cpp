@@ -25,6 +25,8 @@ using commands::ValidateWhat;
 using commands::WaitDomain;
 using Duration = site::milliseconds;
 
+constexpr unsigned most_gpus = 1024;  // far over any node's; keeps a typing error from costing the node its memory
+
 template <class E>
 using Choices = std::vector<std::pair<std::string, E>>;
 
@@ -169,7 +171,9 @@ void add_layout(CLI::App& app, std::vector<std::string>& layouts, std::string& f
 void add_mig_setup(CLI::App& app, commands::MigSetupOptions& options) {
   add_layout(app, options.layouts, options.layout_file, options.layout_name);
   add_duration(app, "--driver-timeout", options.driver_timeout, "how long to wait for the driver and for every GPU");
-  app.add_option("--expect-gpus", options.expect_gpus, "wait until this many GPUs answer")->take_last();
+  app.add_option("--expect-gpus", options.expect_gpus, "wait until this many GPUs answer")
+      ->check(CLI::Range(1U, most_gpus))
+      ->take_last();
   app.add_flag("--force", options.force, "change GPUs although slurmd or a GPU process runs");
   add_choice<MigReboot>(app, "--reboot", options.reboot,
                         {{"no", MigReboot::no}, {"if-pending", MigReboot::if_pending}, {"force", MigReboot::force}},

@@ -131,6 +131,10 @@ void MigReport::write(Context& context) {
   for (std::string_view path : {site::mig_status_run, site::mig_status_lib}) {
     if (auto written = context.host.files.replace(std::string(path), json, 0644); !written) {
       context.run.log().warn("the status cannot be written: " + written.error().what);
+      // The status of an earlier run would let the gate pass a node that this run has changed: none is better.
+      if (auto removed = context.host.files.remove(std::string(path)); !removed) {
+        context.run.log().error("the old status cannot be removed either: " + removed.error().what);
+      }
     }
   }
 }

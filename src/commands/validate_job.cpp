@@ -23,8 +23,11 @@ const std::string powered_down =
 // The variable by which Slurm says that this job asked for GPUs; empty: none says so.
 std::string gpu_variable(const host::Environment& environment) {
   for (const auto& [name, value] : environment.all()) {
-    const bool named = name.starts_with("SLURM_GPUS") || name == "SLURM_JOB_GPUS" || name == "SLURM_STEP_GPUS";
-    if (named && !value.empty() && value != "0") return name + "=" + base::printable(value, 60);
+    // SLURM_JOB_GPUS and SLURM_STEP_GPUS are lists of indexes, where 0 is the first GPU; SLURM_GPUS* are counts, where
+    // 0 is none.
+    const bool has_index = (name == "SLURM_JOB_GPUS" || name == "SLURM_STEP_GPUS") && !value.empty();
+    const bool has_count = name.starts_with("SLURM_GPUS") && !value.empty() && value != "0";
+    if (has_index || has_count) return name + "=" + base::printable(value, 60);
   }
   return "";
 }

@@ -48,6 +48,10 @@ TEST_CASE("no list fails where a variable or scontrol says that GPUs were asked 
     World world(job({{name, "1"}}));
     CHECK(judged(world, "gpu").judgement == Judgement::fail);
   }
+  for (const char* name : {"SLURM_JOB_GPUS", "SLURM_STEP_GPUS"}) {  // lists of indexes: 0 is the first GPU
+    World world(job({{name, "0"}}));
+    CHECK(judged(world, "gpu").judgement == Judgement::fail);
+  }
   for (const char* word :
        {"AllocTRES=cpu=4,gres/gpu:3g.71gb=1", "TresPerNode=gres/gpu:1", "ReqTRES=cpu=1,gres/gpu=1"}) {
     World world(job({}));
