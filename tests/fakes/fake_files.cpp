@@ -159,6 +159,9 @@ base::Status FakeFiles::change(const std::string& path, const std::string& told)
 }
 
 base::Status FakeFiles::replace(const std::string& path, const std::string& content, mode_t mode) {
+  if (const auto failing = failing_replaces_.find(path); failing != failing_replaces_.end()) {
+    return os_failure("cannot replace", path, failing->second, base::ExitCode::change);
+  }
   if (auto allowed = change(path, "replace " + path); !allowed) return allowed;
   file(path, content, mode);
   return base::ok();

@@ -38,6 +38,11 @@ class FakeFiles : public host::Files {
     failing_reads_[path] = error;
     return *this;
   }
+  // As a full file system does: nothing can be written, but names can be removed.
+  FakeFiles& fail_replace(const std::string& path, int error) {
+    failing_replaces_[path] = error;
+    return *this;
+  }
   // As a disk does that fills up between a rehearsal and the true replace.
   FakeFiles& fail_rehearsal(const std::string& path, int error) {
     failing_rehearsals_[path] = error;
@@ -80,6 +85,7 @@ class FakeFiles : public host::Files {
   std::map<std::string, int> failing_changes_;
   std::map<std::string, int> failing_reads_;
   std::map<std::string, int> failing_rehearsals_;
+  std::map<std::string, int> failing_replaces_;
   std::map<std::string, int> probes_;
   std::set<std::string> network_;
 };

@@ -1,6 +1,7 @@
 #include "commands/mig_setup.h"
 
 #include <catch2/catch_test_macros.hpp>
+#include <cerrno>
 #include <nlohmann/json.hpp>
 
 #include "mig_world.h"
@@ -46,6 +47,16 @@ TEST_CASE("words that make no sense touch nothing and are in the status") {
     CHECK(world.processes.calls.empty());
     CHECK(world.files.tree.at("/run/gpu-prolog/mig-setup.json").content.find("\"failed\"") != std::string::npos);
   }
+}
+
+TEST_CASE("an old good status does not outlive a run that cannot write its own") {
+  World world;
+  for (const char* path : {"/run/gpu-prolog/mig-setup.json", "/var/lib/gpu-prolog/mig-setup.json"}) {
+    world.files.allow_changes().file(path, R"({"result":"unchanged","exit_code":0})").fail_replace(path, ENOSPC);
+  }
+  CHECK(run(world, layout("nonsense")).code == 2);
+  CHECK(!world.files.tree.contains("/run/gpu-prolog/mig-setup.json"));
+  CHECK(!world.files.tree.contains("/var/lib/gpu-prolog/mig-setup.json"));
 }
 
 TEST_CASE("without root nothing is written") {
