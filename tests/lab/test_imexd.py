@@ -14,8 +14,10 @@ import pytest
 import tools
 
 SCALE = 0.1
-PATIENCE = 10.0
-_ports = itertools.count(21000 + (os.getpid() % 300) * 60, 2)
+PATIENCE = 30.0
+# Below the range from which the kernel draws the ports of outgoing connections (32768 to 60999): there another daemon's connection may hold
+# the very port that a daemon wants to listen on.
+_ports = itertools.count(12000 + (os.getpid() % 200) * 100, 2)
 
 
 class Node:
@@ -76,6 +78,12 @@ class Node:
         own = next(n for n in report["nodes"].values() if n["host"] == self.address)
         return next(c["status"] for c in own["connections"].values() if c["host"] == there.address)
 
+    def story(self):
+        """What became of this node, for a failed test's message."""
+        end = "not started" if self.process is None else f"exit {self.process.poll()}"
+        log = self.log.read_text().splitlines() if self.log.exists() else []
+        return f"{self.address} port {self.domain.port} ({end}) says {self.word()!r}, last logged {log[-2:]}"
+
     def said(self, text):
         return text in self.log.read_text()
 
@@ -120,13 +128,13 @@ def until(condition, what, limit=PATIENCE):
         if value:
             return value
         time.sleep(0.02)
-    raise AssertionError(f"never: {what}")
+    raise AssertionError(f"never: {what() if callable(what) else what}")
 
 
 def all_started(one):
     for node in one.nodes:
         node.start()
-    until(one.up, "domain UP")
+    until(one.up, lambda: "domain UP; " + "; ".join(node.story() for node in one.nodes))
     return one.nodes
 
 
