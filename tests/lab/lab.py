@@ -61,6 +61,7 @@ class Node:
         self.block = block
         self.name = f"ultra-{index + 1}"
         self.address = f"172.31.{48 + index // 200}.{10 + index % 200}"
+        self.hardware_address = f"02:00:00:00:{index >> 8:02x}:{index & 255:02x}"
         self.faults = {}
         self.pid = None
         self.process = None
@@ -198,20 +199,28 @@ class Lab:
             node.pid = self._holder(node.process)
         batch = ["link add br0 type bridge", "link set br0 up"]
         for node in self.nodes:
-            batch += [f"link add p{node.index} type veth peer name eth0 netns {node.pid}", f"link set p{node.index} master br0 up"]
-        done = subprocess.run(["nsenter", "-t", str(switch_pid), "-n", "ip", "-batch", "-"], input="\n".join(batch), text=True, capture_output=True,
-                              check=False)
-        if done.returncode != 0:
-            raise LabError(f"cannot make the switch: {done.stderr.strip()}")
+            batch += [f"link add p{node.index} type veth peer name eth0 address {node.hardware_address} netns {node.pid}",
+                      f"link set p{node.index} master br0 up"]
+        self._ip(switch_pid, batch, "make the switch")
         for node in self.nodes:
             if self._line(node.process) != "ready":
                 raise LabError(f"node {node.name} did not come up")
             node.send("net", "eth0", node.address, "20")
             if self._line(node.process) != "net\tok":
                 raise LabError(f"node {node.name} has no network")
+            # The kernel's table of learnt neighbours is one for all namespaces (gc_thresh3, 1,024 entries); 36 nodes need 1,260. Permanent
+            # entries do not count.
+            self._ip(node.pid, [f"neigh replace {n.address} lladdr {n.hardware_address} dev eth0 nud permanent" for n in self.nodes if n is not node],
+                     f"tell {node.name} its neighbours")
             os.set_blocking(node.process.stdout.fileno(), False)
             self.selector.register(node.process.stdout, selectors.EVENT_READ, node)
             node.set_faults()
+
+    @staticmethod
+    def _ip(pid, commands, what):
+        done = subprocess.run(["nsenter", "-t", str(pid), "-n", "ip", "-batch", "-"], input="\n".join(commands), text=True, capture_output=True, check=False)
+        if done.returncode != 0:
+            raise LabError(f"cannot {what}: {done.stderr.strip()}")
 
     @staticmethod
     def _line(process):

@@ -57,6 +57,13 @@ def test_a_node_has_its_own_address_files_processes_and_devices(two):
     assert running(b) == "active", "a kill by name on one node reaches no other"
 
 
+def test_a_node_learns_no_neighbour_so_that_many_nodes_do_not_fill_the_kernels_table(two):
+    start_daemons(two)
+    a, b = two.nodes
+    table = a.execute("ip", "neigh", "show", "dev", "eth0").stdout.strip()
+    assert table == f"{b.address} lladdr {b.hardware_address} PERMANENT", table
+
+
 def test_the_metadata_service_gives_the_instance_type_only_for_a_token(two):
     ask = """
 import sys, urllib.error, urllib.request as u
