@@ -3,7 +3,7 @@
 #include <cerrno>
 
 #include "base/text.h"
-#include "host/trusted_tool.h"
+#include "commands/ask_tool.h"
 #include "site/site.h"
 
 namespace commands {
@@ -34,8 +34,7 @@ std::string typed_path(const std::string& path) {
 }
 
 base::Result<std::string> find_nvidia_smi(const Context& context) {
-  auto tool = host::find_tool(context.host.files, "nvidia-smi", {site::nvidia_smi.begin(), site::nvidia_smi.end()},
-                              context.host.processes.is_root());
+  auto tool = find_listed_tool(context, "nvidia-smi", site::nvidia_smi);
   if (!tool && tool.error().os_error == ENOENT && tool.error().cure.empty())
     tool.error().cure = "install the NVIDIA driver";
   return tool;

@@ -4,8 +4,8 @@
 
 #include "base/duration.h"
 #include "base/text.h"
+#include "commands/ask_tool.h"
 #include "commands/mig_inputs.h"
-#include "host/trusted_tool.h"
 #include "mig/holders.h"
 #include "mig/reboot.h"
 
@@ -43,14 +43,6 @@ base::Status leave_marker(Context& context, const mig::RebootMarker& marker) {
   const auto back = context.host.files.read(path, 65'536);
   if (!back || *back != text) return Error{ExitCode::change, path + " does not read back as written", ""};
   return base::ok();
-}
-
-host::Exit systemctl(Context& context, const std::string& tool, const std::vector<std::string>& arguments) {
-  host::Command command;
-  command.program = tool;
-  command.arguments = arguments;
-  command.limit = site::systemctl_limit;
-  return context.host.processes.run(command);
 }
 
 }  // namespace
@@ -95,8 +87,7 @@ int reboot_or_tell(Context& context, const MigSetupOptions& options, const std::
   const mig::RebootVerdict verdict = mig::decide_reboot(facts);
   if (!verdict.reboot) return tell(verdict.why, verdict.cure);
 
-  const auto tool = host::find_tool(context.host.files, "systemctl", {site::systemctl.begin(), site::systemctl.end()},
-                                    context.host.processes.is_root());
+  const auto tool = find_listed_tool(context, "systemctl", site::systemctl);
   if (!tool) return tell("no reboot: " + tool.error().what, "reboot the node by hand");
   if (auto left = leave_marker(context, {facts.instance_id, facts.boot_id, layout}); !left) {
     return tell("no reboot: the marker that prevents a reboot loop cannot be kept: " + left.error().what,
@@ -104,7 +95,7 @@ int reboot_or_tell(Context& context, const MigSetupOptions& options, const std::
   }
   log.warn("rebooting the node: " + verdict.why + "; " + pending.what);
   report.rebooting(context, pending);
-  const host::Exit asked = systemctl(context, *tool, {"--no-block", "reboot"});
+  const host::Exit asked = ask_tool(context, *tool, {"--no-block", "reboot"}, site::systemctl_limit, short_answer);
   if (!asked.succeeded()) return tell("systemctl reboot failed: " + host::describe(asked), "reboot the node by hand");
   // The boot must not go on to slurmd meanwhile. TERM comes with the shutdown and ends the wait.
   if (!context.host.clock.sleep(site::reboot_wait)) return base::to_int(ExitCode::reboot_needed);

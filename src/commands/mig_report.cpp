@@ -5,10 +5,10 @@
 
 #include "base/build_info.h"
 #include "base/text.h"
+#include "commands/ask_tool.h"
 #include "commands/mig_inputs.h"
 #include "host/interrupt.h"
 #include "mig/gres.h"
-#include "slurm/find_scontrol.h"
 
 namespace commands {
 
@@ -213,16 +213,9 @@ std::vector<std::string> tell_change(Context& context, const std::string& before
   const auto old = mig::parse_gres(before);
   if (!old) return {"--plan-from: " + old.error().what};
   std::vector<std::string> stale;
-  const host::Host& host = context.host;
-  const auto scontrol = slurm::find_scontrol(host.files, host.processes, context.run.log(), "");
+  const auto scontrol = find_scontrol(context);
   if (scontrol) {
-    host::Command command;
-    command.program = *scontrol;
-    command.arguments = {"-o", "show", "node"};
-    command.limit = site::scontrol_limit;
-    command.output_cap = 64U << 20U;
-    if (const auto conf = host.environment.get("SLURM_CONF")) command.environment.push_back("SLURM_CONF=" + *conf);
-    const host::Exit exit = host.processes.run(command);
+    const host::Exit exit = ask_slurm(context, *scontrol, {"-o", "show", "node"});
     if (exit.succeeded() && !exit.cut) stale = mig::stale_nodes(exit.out, *old, after);
   }
   return mig::tell(mig::change_of(*old, after), stale);

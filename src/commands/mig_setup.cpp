@@ -8,12 +8,12 @@
 #include "base/build_info.h"
 #include "base/duration.h"
 #include "base/text.h"
+#include "commands/ask_tool.h"
 #include "commands/mig_check.h"
 #include "commands/mig_inputs.h"
 #include "commands/mig_reboot.h"
 #include "commands/mig_report.h"
 #include "host/interrupt.h"
-#include "host/trusted_tool.h"
 #include "mig/caps.h"
 #include "mig/gres.h"
 #include "mig/holders.h"
@@ -103,8 +103,7 @@ base::Result<std::unique_ptr<host::Lock>> lock_node(Context& context, const host
 }
 
 std::string find_modprobe(Context& context) {
-  const auto tool = host::find_tool(context.host.files, "modprobe", {site::modprobe.begin(), site::modprobe.end()},
-                                    context.host.processes.is_root());
+  const auto tool = find_listed_tool(context, "modprobe", site::modprobe);
   if (!tool) context.run.log().warn("the driver will not be loaded by us: " + tool.error().what);
   return tool ? *tool : "";
 }

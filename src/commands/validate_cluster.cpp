@@ -6,12 +6,12 @@
 #include "base/build_info.h"
 #include "base/duration.h"
 #include "base/text.h"
+#include "commands/ask_tool.h"
 #include "commands/imex_run.h"
 #include "commands/validate_imex.h"
 #include "host/trusted_tool.h"
 #include "site/site.h"
 #include "slurm/conf.h"
-#include "slurm/find_scontrol.h"
 #include "slurm/scontrol.h"
 #include "slurm/slurm_version.h"
 
@@ -78,17 +78,13 @@ Settings from_show_config(const std::map<std::string, std::string>& shown) {
   return settings;
 }
 
-std::string ask(Context& context, const std::string& scontrol, std::vector<std::string> arguments) {
-  host::Command command;
-  command.program = scontrol;
-  command.arguments = std::move(arguments);
-  command.limit = site::scontrol_limit;
-  const host::Exit exit = context.host.processes.run(command);
+std::string said_by(Context& context, const std::string& scontrol, std::vector<std::string> arguments) {
+  const host::Exit exit = ask_slurm(context, scontrol, std::move(arguments));
   return exit.succeeded() ? exit.out : "";
 }
 
 void check_version(Context& context, const std::string& scontrol, bool with_imex, bool with_mig, Findings& findings) {
-  const std::string version = slurm::parse_version(ask(context, scontrol, {"--version"}));
+  const std::string version = slurm::parse_version(said_by(context, scontrol, {"--version"}));
   if (version.empty()) {
     findings.warn(subject, "slurm version", "scontrol --version told none", "see " + scontrol);
     return;
@@ -263,13 +259,13 @@ void check_sharing(const Settings& settings, Findings& findings) {
 
 void validate_cluster(Context& context, Findings& findings) {
   const host::Host& host = context.host;
-  const auto scontrol = slurm::find_scontrol(host.files, host.processes, context.run.log(), "");
+  const auto scontrol = find_scontrol(context);
   const auto conf = find_conf(context);
   Settings settings;
   if (conf) {
     settings = from_conf(*conf);
   } else if (scontrol) {
-    const auto shown = slurm::parse_show_config(ask(context, *scontrol, {"show", "config"}));
+    const auto shown = slurm::parse_show_config(said_by(context, *scontrol, {"show", "config"}));
     if (shown.empty()) {
       findings.fail(subject, "settings", "neither slurm.conf nor `scontrol show config` can be read",
                     "see whether slurmd runs on this node and the controller answers");

@@ -7,11 +7,11 @@
 #include "base/duration.h"
 #include "base/ip_literal.h"
 #include "base/text.h"
+#include "commands/ask_tool.h"
 #include "commands/imex_gate.h"
 #include "commands/imex_run.h"
 #include "commands/imex_tools.h"
 #include "ec2/instance_type.h"
-#include "host/trusted_tool.h"
 #include "imex/channel.h"
 #include "imex/config.h"
 #include "imex/matrix.h"
@@ -47,18 +47,12 @@ std::string check_driver(Context& context, Findings& findings) {
 }
 
 void check_imex_version(Context& context, Findings& findings, const std::string& driver) {
-  const host::Host& host = context.host;
-  const auto tool = host::find_tool(host.files, "nvidia-imex", {site::imex_daemon.begin(), site::imex_daemon.end()},
-                                    host.processes.is_root());
+  const auto tool = find_listed_tool(context, "nvidia-imex", site::imex_daemon);
   if (!tool) {
     findings.fail(subject, "version", tool.error().what, "install the nvidia-imex package of the driver's version");
     return;
   }
-  host::Command command;
-  command.program = *tool;
-  command.arguments = {"--version"};
-  command.limit = site::imex_ctl_limit;
-  const host::Exit exit = host.processes.run(command);
+  const host::Exit exit = ask_tool(context, *tool, {"--version"}, site::imex_ctl_limit, short_answer);
   const std::string version = imex::parse_imex_version(exit.out + " " + exit.err);
   if (version.empty()) {
     findings.fail(subject, "version", "nvidia-imex --version: " + host::describe(exit),
@@ -73,18 +67,13 @@ void check_imex_version(Context& context, Findings& findings, const std::string&
 
 // A GPU whose fabric is not up makes CUDA fail or hang whatever IMEX says.
 void check_fabric(Context& context, Findings& findings) {
-  const host::Host& host = context.host;
-  const auto tool = host::find_tool(host.files, "nvidia-smi", {site::nvidia_smi.begin(), site::nvidia_smi.end()},
-                                    host.processes.is_root());
+  const auto tool = find_listed_tool(context, "nvidia-smi", site::nvidia_smi);
   if (!tool) {
     findings.skip(subject, "fabric", tool.error().what);
     return;
   }
-  host::Command command;
-  command.program = *tool;
-  command.arguments = {"--query-gpu=index,fabric.state,fabric.status", "--format=csv,noheader"};
-  command.limit = 20s;
-  const host::Exit exit = host.processes.run(command);
+  const host::Exit exit = ask_tool(
+      context, *tool, {"--query-gpu=index,fabric.state,fabric.status", "--format=csv,noheader"}, 20s, short_answer);
   if (!exit.succeeded()) {
     findings.fail(subject, "fabric", "nvidia-smi: " + host::describe(exit),
                   "see `nvidia-smi -q` and `dmesg | grep -i nvrm`");
@@ -367,8 +356,7 @@ void add_domain_findings(const imex::DomainView& view, const std::vector<std::st
 
 bool imex_applies(Context& context) {
   const host::Host& host = context.host;
-  const auto tool = host::find_tool(host.files, "nvidia-imex", {site::imex_daemon.begin(), site::imex_daemon.end()},
-                                    host.processes.is_root());
+  const auto tool = find_listed_tool(context, "nvidia-imex", site::imex_daemon);
   if (tool || tool.error().os_error != ENOENT) return true;
   const auto endpoint = ec2::imds_endpoint(host.environment, context.has_root, context.run.log());
   const auto type =

@@ -3,8 +3,7 @@
 #include <algorithm>
 
 #include "base/text.h"
-#include "site/site.h"
-#include "slurm/find_scontrol.h"
+#include "commands/ask_tool.h"
 
 namespace commands {
 
@@ -30,14 +29,6 @@ std::string gpu_variable(const host::Environment& environment) {
     if (has_index || has_count) return name + "=" + base::printable(value, 60);
   }
   return "";
-}
-
-host::Exit ask(Context& context, const std::string& scontrol, std::vector<std::string> arguments) {
-  host::Command command;
-  command.program = scontrol;
-  command.arguments = std::move(arguments);
-  command.limit = site::scontrol_limit;
-  return context.host.processes.run(command);
 }
 
 // "AllocTRES=cpu=4,gres/gpu:3g.20gb=1", "TresPerNode=gres/gpu:1", "ReqTRES=...": the word that names a gpu.
@@ -66,12 +57,12 @@ void requeue(Context& context, const ValidateJobOptions& options, const std::str
                   "find out why this node gives jobs no GPU: `gpu-prolog validate mig` on it");
     return;
   }
-  const auto scontrol = slurm::find_scontrol(host.files, host.processes, context.run.log(), "");
+  const auto scontrol = find_scontrol(context);
   if (!scontrol) {
     findings.fail(subject, "requeue", "not requeued: " + scontrol.error().what, "scontrol requeue " + job);
     return;
   }
-  const host::Exit exit = ask(context, *scontrol, {"requeue", job});
+  const host::Exit exit = ask_slurm(context, *scontrol, {"requeue", job});
   if (exit.succeeded()) {
     findings.ok(subject, "requeue",
                 "job " + job + " is requeued, restart " + std::to_string(*count + 1) + " of " +
@@ -112,9 +103,9 @@ base::Status validate_job(Context& context, const ValidateJobOptions& options, F
     std::string asked = gpu_variable(host.environment);
     std::string unknown;
     if (asked.empty()) {
-      const auto scontrol = slurm::find_scontrol(host.files, host.processes, context.run.log(), "");
+      const auto scontrol = find_scontrol(context);
       if (scontrol) {
-        const host::Exit exit = ask(context, *scontrol, {"-o", "show", "job", job});
+        const host::Exit exit = ask_slurm(context, *scontrol, {"-o", "show", "job", job});
         if (exit.succeeded()) {
           asked = gpu_in_record(exit.out);
         } else {

@@ -5,6 +5,7 @@
 #include <map>
 
 #include "base/text.h"
+#include "commands/ask_tool.h"
 #include "commands/mig_inputs.h"
 #include "host/trusted_tool.h"
 #include "mig/caps.h"
@@ -16,7 +17,6 @@
 #include "mig/status.h"
 #include "site/site.h"
 #include "slurm/conf.h"
-#include "slurm/find_scontrol.h"
 
 namespace commands {
 
@@ -246,15 +246,6 @@ std::vector<mig::DeviceCount> devices_of(const std::vector<mig::Gpu>& gpus, cons
   return devices;
 }
 
-host::Exit ask(Context& context, const std::string& tool, std::vector<std::string> arguments) {
-  host::Command command;
-  command.program = tool;
-  command.arguments = std::move(arguments);
-  command.limit = site::scontrol_limit;
-  command.output_cap = 16U << 20U;
-  return context.host.processes.run(command);
-}
-
 // What a job could ask for against what exists, by slurmd's own matching.
 void check_match(const std::string& check, const std::string& where, const std::vector<mig::GresEntry>& configured,
                  const std::vector<mig::DeviceCount>& devices, Findings& findings) {
@@ -286,7 +277,7 @@ void check_match(const std::string& check, const std::string& where, const std::
 
 void check_slurm(Context& context, const std::vector<mig::DeviceCount>& devices, Findings& findings) {
   const host::Host& host = context.host;
-  const auto scontrol = slurm::find_scontrol(host.files, host.processes, context.run.log(), "");
+  const auto scontrol = find_scontrol(context);
   if (!scontrol) {
     findings.skip(subject, "slurm gres", "no scontrol on this node");
     findings.skip(subject, "slurmd gres", "no slurmd beside scontrol on this node");
@@ -295,7 +286,7 @@ void check_slurm(Context& context, const std::vector<mig::DeviceCount>& devices,
   std::string name = host.environment.get_or("SLURMD_NODENAME", "");
   if (name.empty()) name = read_line(host.files, "/proc/sys/kernel/hostname");
   name = name.substr(0, name.find('.'));
-  const host::Exit told = ask(context, *scontrol, {"-o", "show", "node", name});
+  const host::Exit told = ask_slurm(context, *scontrol, {"-o", "show", "node", name});
   const auto record = told.succeeded() ? mig::parse_node_record(told.out, name) : std::nullopt;
   if (!record) {
     findings.skip(subject, "slurm gres",
@@ -327,7 +318,7 @@ void check_slurm(Context& context, const std::vector<mig::DeviceCount>& devices,
                   !host.processes.is_root() ? "slurmd -G answers root only" : "no slurmd beside " + *scontrol);
     return;
   }
-  const host::Exit own = ask(context, *tool, {"-G"});
+  const host::Exit own = ask_slurm(context, *tool, {"-G"});
   const auto seen = mig::parse_slurmd_gres(own.out + "\n" + own.err);
   if (seen.empty()) {
     findings.skip(subject, "slurmd gres", "`slurmd -G` told of no gpu: " + host::describe(own));

@@ -6,12 +6,11 @@
 #include <set>
 
 #include "base/text.h"
+#include "commands/ask_tool.h"
 #include "commands/validate_imex.h"
-#include "host/trusted_tool.h"
 #include "imex/matrix.h"
 #include "imex/merge.h"
 #include "site/site.h"
-#include "slurm/find_scontrol.h"
 #include "slurm/hostlist.h"
 #include "slurm/job.h"
 
@@ -41,13 +40,6 @@ std::map<std::size_t, std::string> split_by_label(const std::string& out) {
     texts[*task] += std::string(rest.starts_with(' ') ? rest.substr(1) : rest) + "\n";
   }
   return texts;
-}
-
-base::Result<std::string> find_srun(Context& context) {
-  const auto scontrol = slurm::find_scontrol(context.host.files, context.host.processes, context.run.log(), "");
-  if (!scontrol) return scontrol.error();
-  const std::string srun = scontrol->substr(0, scontrol->rfind('/') + 1) + "srun";
-  return host::check_tool(context.host.files, srun, context.host.processes.is_root());
 }
 
 // Checks of many nodes told together: one line for each thing that was found, with the nodes it was found on.
