@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# Sourced by scripts/build, scripts/test and scripts/demo: the Debian packages each needs, and their installation.
+# Sourced by scripts/build, scripts/test, scripts/demo and the make-roots of the tests: the Debian packages each needs, and their installation.
 
 # What a bare Debian 12 lacks, by what for.
 packages_for() {
@@ -14,6 +14,7 @@ packages_for() {
         # curl tries the make-believe metadata service.
         node) echo iproute2 procps strace curl ;;
         rig) echo mmdebstrap debian-archive-keyring iproute2 procps ;;
+        boot) echo mmdebstrap debian-archive-keyring systemd-container ;;
         lab) echo systemd-container rsyslog iproute2 procps ;;
         *) echo "lib.sh: no package list named $1" >&2; return 1 ;;
     esac
