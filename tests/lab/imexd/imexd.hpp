@@ -6,23 +6,19 @@
 // KNOWN, and done as NVIDIA's documents, its open sources or users' logs show it (docs: the IMEX guide; sources: DCGM's
 // DcgmImexManager, the DRA driver; a page of AWS PCS with an 18-node sample):
 //   - config.cfg keys and defaults; the node list is read once, at the start; `#` lines are comments; the node id is
-//   the
-//     line's index; own address must be in the list, otherwise "No matching network interface found".
+//     the line's index; own address must be in the list, otherwise "No matching network interface found".
 //   - The ordered list is the domain's only identity. A difference that was met blocks the pair (`!M!`) for good: only
-//   a
-//     restart of a side clears that side.
+//     a restart of a side clears that side.
 //   - Words of -q; the layout of -N (legend, date without zero padding, columns); keys of -N -j; exit 255 when the
 //     configuration or node list cannot be read; "error code: 14" when no daemon answers.
 //   - Connections use SERVER_PORT; peers' status and version use IMEX_CMD_PORT. With the second blocked, connections
-//   are
-//     up, peers are UNAVAILABLE with empty versions, and the domain is DEGRADED.
+//     are up, peers are UNAVAILABLE with empty versions, and the domain is DEGRADED.
 //   - No quorum at a clean start. After an unclean end (persist.dat is still there) with an unchanged list:
 //     WAITING_FOR_RECOVERY. Another list: persist.dat is dropped. IMEX_WAIT_FOR_QUORUM=NONE: ignored; FULL (older
 //     releases): WAITING_FOR_PEERS until every peer is connected.
 //   - One session per driver: a second daemon does not start while the first process lives (NV_ERR_IN_USE).
 //   - TERM, INT, QUIT end it gracefully and tell the peers; USR1 restarts outgoing connections, at most once in 5 s,
-//   and
-//     does not read the list again; HUP only dumps a buffer.
+//     and does not read the list again; HUP only dumps a buffer.
 //   - Log lines as seen in public logs.
 //
 // MODELLED, NOT KNOWN (each is a choice; where two are plausible the harder one for a prolog is the default or a
@@ -33,9 +29,9 @@
 //     restarted since), shows N and tries again. With `refusal_blocks=1` being refused blocks it as well.
 //   - When the list is compared: at the first message of each connection, by both ends.
 //   - Reconnect delays: 0.5, 1, 2, 3, 3, ... s (`backoff=`); real releases were seen with 15/31/62/125 s, 60 s, or
-//   these.
+//     these.
 //   - How long INITIALIZING lasts (0.8 s), how long the start command blocks (0.3 s), how long a graceful end takes
-//   (0.3 s).
+//     (0.3 s).
 //   - DOWN means: own status is not READY, or there are peers and none is connected. UP: all READY, all cells C.
 //     DEGRADED: everything else.
 //   - An importer of persist.dat is every peer that was ever connected; a real one must have imported memory.
@@ -43,23 +39,23 @@
 //   - JSON words other than CONNECTED, NEVER_CONNECTED, INVALID; the value of "changed"; the order of keys.
 //   - -N waits at most 0.5 s for peers that do not answer, and does not wait again for one that was silent.
 //   - The exit status with error 14 (here 1), the text of --version, and that the start succeeds with exit 0 and no
-//   daemon
-//     when the list is empty (seen by a user with an empty configuration).
+//     daemon when the list is empty (seen by a user with an empty configuration).
 //   - A machine that vanishes without closing its sockets is not noticed (no keepalive); the lab always closes them.
 //   - Host names in the list are looked up in /etc/hosts only.
 //
 // SETTINGS of the make-believe itself are read at the start, first from the file (IMEX_LAB_FILE, else
 // /etc/nvidia-imex/lab.cfg, absent is fine), then from the environment: IMEX_TIME_SCALE, IMEX_RUN_DIR, IMEX_FAULTS
 // (the same `key=value` pairs, separated by commas). All times are seconds and are multiplied by the scale.
-//   time_scale, run_dir, version, driver_version, backoff (`/` between the steps), hostname,
-//   trace=FILE       every change of state with a monotonic time, for measuring
-//   slow_start=S     the start command itself takes S           start_hang=1   it never returns
-//   start_fail=1     the start command fails                     slow_ready=S   INITIALIZING lasts S
-//   never_ready=1    INITIALIZING for ever                       die_after=S    the process ends without a word after S
-//   hang_after=S     stops answering, TERM included, after S     cmd_blocked=1  peers' packets to the command port are
-//   lost stop_delay=S     a graceful end takes S                      stop_hang=1    TERM is ignored ctl_hang=1
-//   nvidia-imex-ctl never answers               ctl_no_json=1  an older ctl that knows no -j quorum_none=1    as
-//   IMEX_WAIT_FOR_QUORUM=NONE                refusal_blocks=1, local_star=1 (`*` round the own address)
+//   - time_scale, run_dir, version, driver_version, backoff (`/` between the steps), hostname
+//   - trace=FILE: every change of state with a monotonic time, for measuring
+//   - slow_start=S: the start command itself takes S; start_hang=1: it never returns; start_fail=1: it fails
+//   - slow_ready=S: INITIALIZING lasts S; never_ready=1: it lasts for ever
+//   - die_after=S: the process ends without a word after S
+//   - hang_after=S: it stops answering, TERM included, after S
+//   - stop_delay=S: a graceful end takes S; stop_hang=1: TERM is ignored
+//   - cmd_blocked=1: peers' packets to the command port are lost
+//   - ctl_hang=1: nvidia-imex-ctl never answers; ctl_no_json=1: an older one that knows no -j
+//   - quorum_none=1: as IMEX_WAIT_FOR_QUORUM=NONE; refusal_blocks=1: see above; local_star=1: `*` round the own address
 #pragma once
 
 #include <cstdint>

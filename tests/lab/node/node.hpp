@@ -2,11 +2,10 @@
 // the product.
 //
 // One static program; its own name decides:
-//   lab-node netns            a network namespace with nothing in it, until stdin ends (the switch)
-//   lab-node node FOLDER      a node: systemd for one unit, slurmd for prologs and epilogs, IMDSv2, /dev/log; all in
-//   one poll loop,
-//                             because 36 of them run on two cores
-//   systemctl, scontrol, sudo the clients inside the node
+//   - lab-node netns: a network namespace with nothing in it, until stdin ends (the switch)
+//   - lab-node node FOLDER: a node: systemd for one unit, slurmd for prologs and epilogs, IMDSv2, /dev/log; all in one
+//     poll loop, because 36 of them run on two cores
+//   - systemctl, scontrol, sudo: the clients inside the node
 //
 // The unit nvidia-imex.service is run as systemd 252 was seen to run a Type=forking service: the daemon lives in a real
 // cgroup, a client that is killed leaves its job queued, a start behind a stop waits, a stop cancels a start, the 6th

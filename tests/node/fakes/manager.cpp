@@ -7,11 +7,12 @@
 //   - the daemon's own exit moves the unit to inactive (0 or after TERM) or failed.
 //
 // /fake/systemd/unit.conf, read at each request:
-//   file=enabled          unit file state as is-enabled prints it; not-found: there is no such unit
-//   version=252           252: is-enabled says nothing on stdout for a unit that does not exist; 257: it prints
-//   not-found kill=ok               noeffect: `systemctl kill` answers 0 and sends nothing stop_limit=90 seconds from
-//   TERM to KILL start=ok              lies: the client is told 0, nothing is started start_limit=5         starts
-//   within 10 s
+//   - file=enabled: the unit file's state as is-enabled prints it; not-found: there is no such unit
+//   - version=252: is-enabled says nothing on stdout for a unit that does not exist; 257: it prints not-found
+//   - kill=ok; noeffect: `systemctl kill` answers 0 and sends nothing
+//   - stop_limit=90: seconds from TERM to KILL
+//   - start=ok; lies: the client is told 0, nothing is started
+//   - start_limit=5: starts within 10 s
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
