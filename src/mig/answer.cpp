@@ -12,6 +12,10 @@ bool says(const host::Exit& exit, std::string_view words) {
   return base::contains_ignoring_case(exit.out, words) || base::contains_ignoring_case(exit.err, words);
 }
 
+bool says_no_gpu(const host::Exit& exit) {
+  return says(exit, "No devices were found") || says(exit, "No devices found");
+}
+
 }  // namespace
 
 Answer judge(const host::Exit& exit) {
@@ -25,15 +29,17 @@ Answer judge(const host::Exit& exit) {
   if (says(exit, "No MIG-supported devices found")) return Answer::unsupported;
   if (says(exit, "No MIG-enabled devices found")) return Answer::none;  // exit 0 (580.159.04) or 6
   if (says(exit, "instances found: Not Found") || says(exit, "instance profiles found: Not Found")) return Answer::none;
-  if (exit.status == 0) return Answer::ok;
+  if (exit.status == 0) return says_no_gpu(exit) ? Answer::not_ready : Answer::ok;
   if (exit.status == 9 || exit.status == 12) return Answer::not_ready;
-  if (exit.status == 6 && says(exit, "No devices")) return Answer::not_ready;
+  if (exit.status == 6 && says_no_gpu(exit)) return Answer::not_ready;
   if (exit.status == 6 && base::trim(exit.out).empty() && base::trim(exit.err).empty()) return Answer::not_ready;
   if (exit.status == 19) return Answer::in_use;
   return Answer::failed;
 }
 
-base::Error as_error(Answer answer, const std::string& call, const host::Exit& exit) {
+base::Error as_error(Answer answer, const std::string& call, const host::Exit& exit, Purpose purpose) {
+  ExitCode failed = purpose == Purpose::change ? ExitCode::change : ExitCode::source;
+  if (exit.ending == host::Exit::Ending::not_started) failed = ExitCode::surroundings;
   const std::string what = call + ": " + host::describe(exit);
   switch (answer) {
     case Answer::not_ready:
@@ -50,8 +56,8 @@ base::Error as_error(Answer answer, const std::string& call, const host::Exit& e
                               : "the driver does not answer: look at `dmesg` for NVRM or Xid lines"};
     case Answer::stopped: return {ExitCode::time_out, what, ""};
     case Answer::in_use:
-      return {ExitCode::change, what, "end what uses the GPU (its holders are named above), then run mig-setup again"};
-    default: return {ExitCode::change, what, "look at `dmesg` for NVRM or Xid lines"};
+      return {failed, what, "end what uses the GPU (its holders are named above), then run mig-setup again"};
+    default: return {failed, what, "look at `dmesg` for NVRM or Xid lines"};
   }
 }
 

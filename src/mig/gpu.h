@@ -36,8 +36,8 @@ struct Gpu {
 inline constexpr std::string_view gpu_query =
     "index,pci.bus_id,pci.device_id,uuid,mig.mode.current,mig.mode.pending,persistence_mode,driver_version,name";
 
-// Output of --query-gpu=<gpu_query> --format=csv,noheader. Error (source) for a row of another shape, no row at all, or
-// a GPU twice. In the order of the index.
+// Output of --query-gpu=<gpu_query> --format=csv,noheader. Error (source) for a row of another shape or a GPU twice. In
+// the order of the index; empty where no row is there.
 base::Result<std::vector<Gpu>> parse_gpus(std::string_view text);
 
 // "36:00.0", "0000:36:00.0" and "00000000:36:00.0" are one: lower case, domain without leading zeros ("0:36:00.0").

@@ -11,6 +11,14 @@ namespace mig {
 using base::Error;
 using base::ExitCode;
 
+namespace {
+
+Error unanswered(const Smi::Call& call) { return as_error(call.answer, call.shown, call.exit, Purpose::question); }
+
+Error undone(const Smi::Call& call) { return as_error(call.answer, call.shown, call.exit, Purpose::change); }
+
+}  // namespace
+
 Smi::Call Smi::call(const std::vector<std::string>& arguments, host::milliseconds limit) {
   Call call;
   host::Command command;
@@ -34,40 +42,45 @@ Smi::Gpus Smi::gpus(host::milliseconds limit) {
   result.answer = asked.answer;
   result.unkillable = asked.exit.unkillable;
   if (asked.answer != Answer::ok) {
-    result.error = as_error(asked.answer, asked.shown, asked.exit);
+    result.error = unanswered(asked);
     return result;
   }
   auto parsed = parse_gpus(asked.exit.out);
-  if (parsed) {
-    result.gpus = std::move(*parsed);
-  } else {
+  if (!parsed) {
     result.answer = Answer::failed;
     result.error = parsed.error();
+  } else if (parsed->empty()) {
+    // Exit 0 and not one row: the driver answers before it has found its GPUs.
+    result.answer = Answer::not_ready;
+    result.error = as_error(Answer::not_ready, asked.shown, asked.exit, Purpose::question);
+    result.error.what += ", but no GPU is listed";
+  } else {
+    result.gpus = std::move(*parsed);
   }
   return result;
 }
 
 base::Result<Boards> Smi::boards() {
   const Call profiles = call({"mig", "-lgip"}, site::smi_query_limit);
-  if (profiles.answer != Answer::ok) return as_error(profiles.answer, profiles.shown, profiles.exit);
+  if (profiles.answer != Answer::ok) return unanswered(profiles);
   auto boards = parse_profiles(profiles.exit.out);
   if (!boards) return boards.error();
   const Call placements = call({"mig", "-lgipp"}, site::smi_query_limit);
-  if (placements.answer != Answer::ok) return as_error(placements.answer, placements.shown, placements.exit);
+  if (placements.answer != Answer::ok) return unanswered(placements);
   return add_placements(std::move(*boards), placements.exit.out);
 }
 
 base::Result<std::vector<GpuInstance>> Smi::gpu_instances() {
   const Call asked = call({"mig", "-lgi"}, site::smi_query_limit);
   if (asked.answer == Answer::none) return std::vector<GpuInstance>{};
-  if (asked.answer != Answer::ok) return as_error(asked.answer, asked.shown, asked.exit);
+  if (asked.answer != Answer::ok) return unanswered(asked);
   return parse_gpu_instances(asked.exit.out);
 }
 
 base::Result<std::vector<ComputeInstance>> Smi::compute_instances() {
   const Call asked = call({"mig", "-lci"}, site::smi_query_limit);
   if (asked.answer == Answer::none) return std::vector<ComputeInstance>{};
-  if (asked.answer != Answer::ok) return as_error(asked.answer, asked.shown, asked.exit);
+  if (asked.answer != Answer::ok) return unanswered(asked);
   return parse_compute_instances(asked.exit.out);
 }
 
@@ -85,18 +98,31 @@ base::Result<Seen> Smi::seen() {
 
 base::Result<std::vector<MigDevice>> Smi::devices() {
   const Call asked = call({"-L"}, site::smi_query_limit);
-  if (asked.answer != Answer::ok) return as_error(asked.answer, asked.shown, asked.exit);
+  if (asked.answer != Answer::ok) return unanswered(asked);
   return parse_devices(asked.exit.out);
 }
 
 base::Result<std::vector<ComputeApp>> Smi::compute_apps() {
   const Call asked =
       call({"--query-compute-apps=pid,gpu_uuid,process_name", "--format=csv,noheader"}, site::smi_query_limit);
-  if (asked.answer != Answer::ok) return as_error(asked.answer, asked.shown, asked.exit);
+  if (asked.answer != Answer::ok) return unanswered(asked);
   return parse_compute_apps(asked.exit.out);
 }
 
 // --------------------------------------------------------------------------------------------------- changes
+
+namespace {
+
+// After a change, an answer that is not to be had leaves the change without its proof. A time-out and a missing
+// permission stay what they are.
+Error unproved(Error error) {
+  if (error.code != ExitCode::source) return error;
+  error.code = ExitCode::change;
+  error.what = "what the change made of the GPUs cannot be read back: " + error.what;
+  return error;
+}
+
+}  // namespace
 
 Smi::Call RealMigChanges::change(const std::vector<std::string>& arguments, host::milliseconds limit) {
   const host::Deadline mine = smi_.deadline().less(reserve_);
@@ -107,7 +133,7 @@ Smi::Call RealMigChanges::change(const std::vector<std::string>& arguments, host
 
 // A changing call that met its limit: the driver may hang in it, so nothing more is changed; one query tells what is.
 Error RealMigChanges::hung(const Smi::Call& call) {
-  Error error = as_error(Answer::timed_out, call.shown, call.exit);
+  Error error = as_error(Answer::timed_out, call.shown, call.exit, Purpose::change);
   const Smi::Gpus now = smi_.gpus(std::max<host::milliseconds>(smi_.deadline().left(), std::chrono::seconds(1)));
   if (now.answer == Answer::ok) {
     std::vector<std::string> modes;
@@ -145,10 +171,10 @@ base::Result<ModeChange> RealMigChanges::set_mode(const std::vector<Gpu>& gpus, 
   for (int tries = 1;; ++tries) {
     const Smi::Call call = change({"-i", base::join(ids, ","), "-mig", on ? "1" : "0"}, limit);
     if (call.answer == Answer::timed_out) return hung(call);
-    if (call.answer == Answer::stopped || call.answer == Answer::no_permission)
-      return as_error(call.answer, call.shown, call.exit);
+    if (call.answer == Answer::stopped || call.answer == Answer::no_permission) return undone(call);
     Smi::Gpus now = smi_.gpus(site::smi_query_limit);
-    if (now.answer != Answer::ok) return now.error;
+    if (now.answer == Answer::not_ready) now.error.code = ExitCode::source;  // the GPUs were there before the change
+    if (now.answer != Answer::ok) return unproved(now.error);
     ModeChange result{std::move(now.gpus), base::printable(base::trim(call.exit.out + call.exit.err), 2000), true};
     bool ignored = false;
     for (const Gpu& asked : gpus) {
@@ -159,7 +185,7 @@ base::Result<ModeChange> RealMigChanges::set_mode(const std::vector<Gpu>& gpus, 
       }
       if (after->pending != (on ? Mode::enabled : Mode::disabled)) ignored = true;
     }
-    if (call.answer != Answer::ok && ignored) return as_error(call.answer, call.shown, call.exit);
+    if (call.answer != Answer::ok && ignored) return undone(call);
     if (!ignored || tries == 2 || base::contains_ignoring_case(result.said, "Not Supported")) return result;
     log_.warn("the MIG mode did not take although the call said nothing of it: once more");
   }
@@ -171,8 +197,9 @@ base::Status RealMigChanges::destroy(const std::vector<std::string>& arguments) 
     const Smi::Call call = change(arguments, site::mig_mode_limit);
     if (call.answer == Answer::ok || call.answer == Answer::none) return base::ok();
     if (call.answer == Answer::timed_out) return hung(call);
-    if (call.answer != Answer::in_use || tries == 3) return as_error(call.answer, call.shown, call.exit);
-    if (!clock_.sleep(std::chrono::seconds(1))) return as_error(Answer::stopped, call.shown, call.exit);
+    if (call.answer != Answer::in_use || tries == 3) return undone(call);
+    if (!clock_.sleep(std::chrono::seconds(1)))
+      return as_error(Answer::stopped, call.shown, call.exit, Purpose::change);
   }
 }
 
@@ -182,7 +209,7 @@ base::Status RealMigChanges::clear(const Gpu& gpu) {
   const Smi::Call left = smi_.call({"mig", "-i", gpu.bus_id, "-lgi"}, site::smi_query_limit);
   if (left.answer == Answer::none) return base::ok();
   if (left.answer == Answer::timed_out) return hung(left);
-  if (left.answer != Answer::ok) return as_error(left.answer, left.shown, left.exit);
+  if (left.answer != Answer::ok) return undone(left);
   return Error{
       ExitCode::change,
       gpu.show() + " still has instances after they were destroyed: " + base::printable(base::trim(left.exit.out), 300),
@@ -239,16 +266,16 @@ base::Status RealMigChanges::create(const std::vector<const GpuPlan*>& alike) {
   const Smi::Call call = change(arguments, limit);
   if (call.answer == Answer::timed_out) return hung(call);
   // Nothing to find is no success of a creation.
-  if (call.answer == Answer::none) return as_error(Answer::failed, call.shown, call.exit);
-  if (call.answer != Answer::ok) return as_error(call.answer, call.shown, call.exit);
+  if (call.answer == Answer::none) return as_error(Answer::failed, call.shown, call.exit, Purpose::change);
+  if (call.answer != Answer::ok) return undone(call);
   return base::ok();
 }
 
 base::Result<ReadBack> RealMigChanges::read_back() {
   auto instances = smi_.gpu_instances();
-  if (!instances) return instances.error();
+  if (!instances) return unproved(instances.error());
   auto devices = smi_.devices();
-  if (!devices) return devices.error();
+  if (!devices) return unproved(devices.error());
   return ReadBack{std::move(*instances), std::move(*devices)};
 }
 
@@ -343,7 +370,7 @@ base::Result<Built> RealMigChanges::build(const std::vector<GpuPlan>& plans) {
       if (!whole(plan.gpu.index, seen->gpu_instances, seen->devices)) {
         if (!compute_side) {
           auto asked = smi_.compute_instances();
-          if (!asked) return asked.error();
+          if (!asked) return unproved(asked.error());
           compute_side = std::move(*asked);
         }
         inside = *compute_side;
@@ -474,6 +501,11 @@ base::Result<std::vector<Gpu>> wait_for_gpus(Smi& smi, MigChanges& changes, cons
         break;
       case Answer::not_ready:
         last = now.error;
+        if (!on_the_bus.empty()) {
+          last->what += "; the PCI bus has " + base::join(on_the_bus, ", ");
+        } else if (expected) {
+          last->what += "; --expect-gpus says " + std::to_string(*expected) + " GPUs";
+        }
         if (!loaded) {
           loaded = true;
           if (auto status = changes.load_driver(); !status) return status.error();

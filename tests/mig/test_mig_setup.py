@@ -395,6 +395,33 @@ def test_a_driver_that_is_not_ready_yet_is_waited_for_and_loaded_once(make_node,
     assert node.modprobes() == ["nvidia"] or [m.split()[-1] for m in node.modprobes()] == ["nvidia"]
 
 
+@pytest.mark.parametrize("exit, words", [(0, ""), (0, "No devices were found\n"), (6, "No devices were found\n")])
+def test_a_driver_that_lists_no_gpu_is_waited_for_and_then_the_missing_ones_are_named(make_node, exit, words):
+    node = make_node("H200")
+    node.rule("--query-gpu", dict(exit=exit, stdout=words), times=2)
+    r = node.mig_setup("--layout", MIX_WORDS)
+    assert r.code == 0 and node.layout(0) == (MIX, 0), r
+    never = make_node("H200")
+    never.rule("--query-gpu", dict(exit=exit, stdout=words), times=999)
+    before = never.state()["gpus"]
+    r = never.mig_setup("--layout", MIX_WORDS, "--driver-timeout", "2s")
+    assert r.code == 3 and never.functions[0][0].split(":", 1)[1].lower() in r.err.lower(), r
+    assert r.changing() == [] and never.state()["gpus"] == before
+    assert 1.5 < r.seconds < 10 and len(r.calls) > 2, r
+
+
+@pytest.mark.parametrize("match", ["--query-gpu", "-lgip( |$)", "-lgi( |$)"])
+@pytest.mark.parametrize("exit, words", [(255, "Unable to determine the device handle for GPU: Unknown Error\n"), (0, "hello\n")])
+def test_a_question_that_fails_or_is_answered_with_nonsense_is_4_and_nothing_is_touched(make_node, match, exit, words):
+    node = make_node("H200")
+    node.enable()
+    node.rule(match, dict(exit=exit, stdout=words), times=999)
+    before = node.state()["gpus"]
+    r = node.mig_setup("--layout", MIX_WORDS)
+    assert r.code == 4 and words.strip() in r.err, r
+    assert r.changing() == [] and node.state()["gpus"] == before
+
+
 def test_a_driver_that_only_needs_loading_is_loaded(make_node):
     node = make_node("H200", not_ready=[dict(exit=9, until_modprobe=True)])
     r = node.mig_setup("--layout", MIX_WORDS)

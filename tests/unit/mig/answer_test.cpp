@@ -42,6 +42,8 @@ TEST_CASE("exits 9, 12 and 6 mean that the driver is not ready yet") {
   CHECK(judge(exited(6, "No devices were found\n")) == Answer::not_ready);
   CHECK(judge(exited(6, captured::h200("badindex"))) == Answer::not_ready);
   CHECK(judge(exited(6, "")) == Answer::not_ready);
+  CHECK(judge(exited(0, "No devices were found\n")) == Answer::not_ready);  // never ok: there is no GPU to tell of
+  CHECK(judge(exited(0, "", "No devices found.\n")) == Answer::not_ready);
   CHECK(judge(exited(6, "something else")) == Answer::failed);
 }
 
@@ -67,12 +69,17 @@ TEST_CASE("in use is told by words or by NVML's number") {
 
 TEST_CASE("every answer that is an error has a code and says which call it was") {
   const host::Exit exit = exited(9, "words");
-  CHECK(as_error(Answer::not_ready, "nvidia-smi -L", exit).code == base::ExitCode::surroundings);
-  CHECK(as_error(Answer::no_permission, "nvidia-smi -L", exit).code == base::ExitCode::surroundings);
-  CHECK(as_error(Answer::timed_out, "nvidia-smi -L", exit).code == base::ExitCode::time_out);
-  CHECK(as_error(Answer::in_use, "nvidia-smi -L", exit).code == base::ExitCode::change);
-  CHECK(as_error(Answer::failed, "nvidia-smi -L", exit).what.find("nvidia-smi -L") == 0);
+  CHECK(as_error(Answer::not_ready, "nvidia-smi -L", exit, Purpose::change).code == base::ExitCode::surroundings);
+  CHECK(as_error(Answer::no_permission, "nvidia-smi -L", exit, Purpose::change).code == base::ExitCode::surroundings);
+  CHECK(as_error(Answer::timed_out, "nvidia-smi -L", exit, Purpose::change).code == base::ExitCode::time_out);
+  CHECK(as_error(Answer::in_use, "nvidia-smi -L", exit, Purpose::change).code == base::ExitCode::change);
+  CHECK(as_error(Answer::failed, "nvidia-smi -L", exit, Purpose::change).what.find("nvidia-smi -L") == 0);
+  // A question that failed is no change that failed.
+  CHECK(as_error(Answer::failed, "nvidia-smi -L", exit, Purpose::change).code == base::ExitCode::change);
+  for (const Answer answer : {Answer::failed, Answer::in_use})
+    CHECK(as_error(answer, "nvidia-smi -L", exit, Purpose::question).code == base::ExitCode::source);
+  CHECK(as_error(Answer::failed, "x", host::Exit{}, Purpose::change).code == base::ExitCode::surroundings);
   host::Exit stuck = fakes::timed_out();
   stuck.unkillable = true;
-  CHECK(as_error(Answer::timed_out, "x", stuck).cure.find("cannot be killed") != std::string::npos);
+  CHECK(as_error(Answer::timed_out, "x", stuck, Purpose::question).cure.find("cannot be killed") != std::string::npos);
 }

@@ -7,7 +7,7 @@
 using namespace mig;
 
 TEST_CASE("a GPU row that cannot be understood is an error, never a GPU with MIG off") {
-  for (const char* text : {"", "\n\n", "No devices were found\n", "0, 00000000:36:00.0, 0x2335\n",
+  for (const char* text : {"No devices were found\n", "0, 00000000:36:00.0, 0x2335\n",
                            "x, 00000000:36:00.0, 0x233510DE, GPU-1, Disabled, Disabled, Enabled, 580, NVIDIA H200\n",
                            "0, 36, 0x233510DE, GPU-1, Disabled, Disabled, Enabled, 580, NVIDIA H200\n",
                            "Field \"nosuch\" is not a valid field to query.\n"}) {
@@ -15,6 +15,14 @@ TEST_CASE("a GPU row that cannot be understood is an error, never a GPU with MIG
     const auto gpus = parse_gpus(text);
     REQUIRE_FALSE(gpus);
     CHECK(gpus.error().code == base::ExitCode::source);
+  }
+}
+
+TEST_CASE("no row is no GPU") {
+  for (const char* text : {"", "\n\n", "WARNING: infoROM is corrupted at gpu 0000:36:00.0\n"}) {
+    const auto gpus = parse_gpus(text);
+    REQUIRE(gpus);
+    CHECK(gpus->empty());
   }
 }
 

@@ -151,6 +151,32 @@ TEST_CASE("a GPU that the bus has and the driver has not is named") {
                       world.clock));
 }
 
+TEST_CASE("a driver that lists no GPU is waited for, and what the PCI bus has is named at the end") {
+  for (const host::Exit& said : {exited(0, ""), exited(0, "\n"), exited(0, "No devices were found\n"),
+                                 exited(6, "No devices were found\n"), exited(0, "WARNING: infoROM is corrupted\n")}) {
+    CAPTURE(said.status, said.out);
+    World late;
+    late.answer(query, said).answer(query, exited(0, row("Disabled", "Disabled"))).answer("modprobe nvidia", exited(0));
+    CHECK(wait_for_gpus(late.smi, late.changes, {"0000:36:00.0"}, std::nullopt, host::Deadline(late.clock, 20s),
+                        late.clock));
+    World never;
+    never.answer(query, said).answer("modprobe nvidia", exited(0));
+    const auto gpus = wait_for_gpus(never.smi, never.changes, {"0000:36:00.0"}, std::nullopt,
+                                    host::Deadline(never.clock, 20s), never.clock);
+    REQUIRE_FALSE(gpus);
+    CHECK(gpus.error().code == base::ExitCode::surroundings);
+    CHECK(gpus.error().what.find("0000:36:00.0") != std::string::npos);
+    CHECK(never.count("--query-gpu") > 3);
+    CHECK(never.count("modprobe") == 1);
+    World expected;
+    expected.answer(query, said).answer("modprobe nvidia", exited(0));
+    const auto none =
+        wait_for_gpus(expected.smi, expected.changes, {}, 8, host::Deadline(expected.clock, 20s), expected.clock);
+    REQUIRE_FALSE(none);
+    CHECK(none.error().what.find("8 GPUs") != std::string::npos);
+  }
+}
+
 TEST_CASE("a driver that comes up late is waited for") {
   World world;
   world.answer(query, exited(9, ""))
