@@ -642,4 +642,4 @@ def test_an_idle_domain_of_18_costs_next_to_nothing(domain):
 
     begin = used()
     time.sleep(1)
-    assert used() - begin <= 5  # ticks of 10 ms, 18 daemons together
+    assert used() - begin <= 30  # ticks of 10 ms, 18 daemons together; one that spins uses a hundred by itself
