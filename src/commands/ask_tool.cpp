@@ -41,4 +41,11 @@ host::Exit ask_slurm(const Context& context, const std::string& tool, std::vecto
   return ask_tool(context, tool, std::move(arguments), site::scontrol_limit, slurm_answer);
 }
 
+bool answered(const host::Exit& exit) { return exit.succeeded() && !exit.cut; }
+
+flow::Judgement judge_silence(const host::Exit& exit) {
+  const bool hangs = exit.ending == host::Exit::Ending::timed_out;
+  return hangs || exit.cut ? flow::Judgement::fail : flow::Judgement::warn;
+}
+
 }  // namespace commands

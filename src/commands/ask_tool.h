@@ -9,6 +9,7 @@
 
 #include "base/result.h"
 #include "commands/context.h"
+#include "flow/findings.h"
 #include "host/processes.h"
 #include "site/site.h"
 
@@ -25,6 +26,12 @@ host::Exit ask_tool(const Context& context, const std::string& tool, std::vector
                     site::milliseconds limit, std::size_t output_cap);
 // Slurm's tools, which answer from a controller that may be busy.
 host::Exit ask_slurm(const Context& context, const std::string& tool, std::vector<std::string> arguments);
+
+// Exit 0, and all of what it printed is here.
+bool answered(const host::Exit& exit);
+// What a tool that gave no answer is to validate: a hanging one, or one that floods, is a fail, a failing one a
+// warning.
+flow::Judgement judge_silence(const host::Exit& exit);
 
 inline constexpr std::size_t short_answer = 1U << 20U;
 

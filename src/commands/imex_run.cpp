@@ -1,13 +1,24 @@
 #include "commands/imex_run.h"
 
+#include <cerrno>
+#include <utility>
+
 #include "base/text.h"
 
 namespace commands {
 
 std::optional<slurm::Conf> find_conf(const Context& context) {
   auto conf = slurm::own_conf(context.host.files, context.host.environment.get_or("SLURM_CONF", ""));
-  if (conf) return *conf;
-  context.run.log().debug(conf.error().what + "; going on without it");
+  host::Log& log = context.run.log();
+  if (conf) {
+    for (const std::string& file : conf->unreadable) log.warn("a part of slurm.conf is left out: " + file);
+    return std::move(*conf);
+  }
+  if (conf.error().os_error == ENOENT) {
+    log.debug(conf.error().what + "; going on without it");
+  } else {
+    log.warn(conf.error().what + "; going on with Slurm's defaults; " + conf.error().cure);
+  }
   return std::nullopt;
 }
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <functional>
+#include <memory>
+#include <utility>
 
 #include "base/build_info.h"
 #include "base/duration.h"
@@ -30,8 +32,7 @@ constexpr std::size_t largest_program = 64U << 20U;
 struct Settings {
   std::function<std::vector<std::string>(const std::string& key)> all;  // in order; "(null)" is none
   std::string source;
-  std::vector<std::string> partitions;  // names, where the source has them
-  std::optional<slurm::Conf> conf;
+  std::shared_ptr<const slurm::Conf> conf;  // where that is the source
 
   std::string get(const std::string& key) const {
     const auto values = all(key);
@@ -54,12 +55,11 @@ struct Settings {
   }
 };
 
-Settings from_conf(const slurm::Conf& conf) {
+Settings from_conf(slurm::Conf read) {
   Settings settings;
-  settings.conf = conf;
-  settings.source = conf.path;
-  settings.partitions = conf.partition_names();
-  settings.all = [conf](const std::string& key) { return conf.all(key); };
+  settings.conf = std::make_shared<const slurm::Conf>(std::move(read));
+  settings.source = settings.conf->path;
+  settings.all = [conf = settings.conf](const std::string& key) { return conf->all(key); };
   return settings;
 }
 
@@ -78,13 +78,14 @@ Settings from_show_config(const std::map<std::string, std::string>& shown) {
   return settings;
 }
 
-std::string said_by(Context& context, const std::string& scontrol, std::vector<std::string> arguments) {
-  const host::Exit exit = ask_slurm(context, scontrol, std::move(arguments));
-  return exit.succeeded() ? exit.out : "";
-}
-
 void check_version(Context& context, const std::string& scontrol, bool with_imex, bool with_mig, Findings& findings) {
-  const std::string version = slurm::parse_version(said_by(context, scontrol, {"--version"}));
+  const host::Exit told = ask_slurm(context, scontrol, {"--version"});
+  const std::string version = answered(told) ? slurm::parse_version(told.out) : "";
+  if (!answered(told)) {
+    findings.add({subject, "slurm version", judge_silence(told), "scontrol --version: " + host::describe(told),
+                  "see " + scontrol});
+    return;
+  }
   if (version.empty()) {
     findings.warn(subject, "slurm version", "scontrol --version told none", "see " + scontrol);
     return;
@@ -243,15 +244,12 @@ void check_sharing(const Settings& settings, Findings& findings) {
                 "PreemptMode=" + (mode.empty() ? std::string("OFF") : base::printable(mode, 60)));
   }
   if (!settings.conf) return;
-  for (const std::string& name : settings.partitions) {
-    const auto record = settings.conf->partition(name);
-    const auto oversubscribe = record.find("oversubscribe");
-    if (oversubscribe != record.end() && shares_by_force(oversubscribe->second)) {
-      findings.warn(subject, "sharing",
-                    "partition " + base::printable(name, 60) + " has OverSubscribe=" +
-                        base::printable(oversubscribe->second, 40) + ": no job is exclusive there, IMEX is never made",
-                    "OverSubscribe=EXCLUSIVE or NO");
-    }
+  for (const auto& [name, oversubscribe] : settings.conf->of_partitions("OverSubscribe")) {
+    if (!shares_by_force(oversubscribe)) continue;
+    findings.warn(subject, "sharing",
+                  "partition " + base::printable(name, 60) + " has OverSubscribe=" +
+                      base::printable(oversubscribe, 40) + ": no job is exclusive there, IMEX is never made",
+                  "OverSubscribe=EXCLUSIVE or NO");
   }
 }
 
@@ -260,14 +258,16 @@ void check_sharing(const Settings& settings, Findings& findings) {
 void validate_cluster(Context& context, Findings& findings) {
   const host::Host& host = context.host;
   const auto scontrol = find_scontrol(context);
-  const auto conf = find_conf(context);
+  auto conf = find_conf(context);
   Settings settings;
   if (conf) {
-    settings = from_conf(*conf);
+    settings = from_conf(std::move(*conf));
   } else if (scontrol) {
-    const auto shown = slurm::parse_show_config(said_by(context, *scontrol, {"show", "config"}));
+    const host::Exit told = ask_slurm(context, *scontrol, {"show", "config"});
+    const auto shown = slurm::parse_show_config(answered(told) ? told.out : "");
     if (shown.empty()) {
-      findings.fail(subject, "settings", "neither slurm.conf nor `scontrol show config` can be read",
+      findings.fail(subject, "settings",
+                    "neither slurm.conf nor `scontrol show config` can be read: " + host::describe(told),
                     "see whether slurmd runs on this node and the controller answers");
       return;
     }

@@ -1,6 +1,7 @@
 #include "commands/validate_job.h"
 
 #include <algorithm>
+#include <cerrno>
 
 #include "base/text.h"
 #include "commands/ask_tool.h"
@@ -19,13 +20,28 @@ const std::string powered_down =
     "validate job --requeue`), and keep MIG "
     "nodes up (minInstanceCount = maxInstanceCount)";
 
+// Does this list of TRES or of GPU counts name at least one GPU? "3", "a100:2", "cpu=4,gres/gpu:3g.20gb=1",
+// "gres/gpu:1", "gres:gpu:tesla:2"; a count of 0 is no GPU. `gpu_only`: of a variable that is about GPUs alone.
+bool names_gpu(std::string_view list, bool gpu_only) {
+  for (std::string_view part : base::split(list, ',')) {
+    part = base::trim(part);
+    if (part.starts_with("gres/") || part.starts_with("gres:")) part.remove_prefix(5);
+    const std::size_t name_end = part.find_first_of(":=");
+    if (part.empty() || (!gpu_only && part.substr(0, name_end) != "gpu")) continue;
+    const std::size_t count_begin = part.find_last_of(":=");
+    const auto count = base::parse_number(count_begin == std::string_view::npos ? part : part.substr(count_begin + 1));
+    if (!count || *count > 0) return true;  // without a count: one
+  }
+  return false;
+}
+
 // The variable by which Slurm says that this job asked for GPUs; empty: none says so.
 std::string gpu_variable(const host::Environment& environment) {
   for (const auto& [name, value] : environment.all()) {
     // SLURM_JOB_GPUS and SLURM_STEP_GPUS are lists of indexes, where 0 is the first GPU; SLURM_GPUS* are counts, where
     // 0 is none.
     const bool has_index = (name == "SLURM_JOB_GPUS" || name == "SLURM_STEP_GPUS") && !value.empty();
-    const bool has_count = name.starts_with("SLURM_GPUS") && !value.empty() && value != "0";
+    const bool has_count = name.starts_with("SLURM_GPUS") && names_gpu(value, true);
     if (has_index || has_count) return name + "=" + base::printable(value, 60);
   }
   return "";
@@ -36,9 +52,29 @@ std::string gpu_in_record(std::string_view record) {
   for (std::string_view word : base::words(record)) {
     const std::size_t equals = word.find('=');
     if (equals == std::string_view::npos || !base::contains_ignoring_case(word.substr(0, equals), "tres")) continue;
-    if (word.substr(equals + 1).find("gpu") != std::string_view::npos) return base::printable(word, 120);
+    if (names_gpu(word.substr(equals + 1), false)) return base::printable(word, 120);
   }
   return "";
+}
+
+// What scontrol says that the job asked for. False: nobody knows, which is told as a finding.
+bool ask_for_gpus(Context& context, const std::string& job, std::string& asked, Findings& findings) {
+  const std::string unset =
+      "CUDA_VISIBLE_DEVICES is not set, and whether job " + job + " asked for a GPU is not known: ";
+  const auto scontrol = find_scontrol(context);
+  if (!scontrol && scontrol.error().os_error == ENOENT) return true;  // the variables are all that there is
+  if (!scontrol) {
+    findings.warn(subject, "gpu", unset + scontrol.error().what, scontrol.error().cure);
+    return false;
+  }
+  const host::Exit exit = ask_slurm(context, *scontrol, {"-o", "show", "job", job});
+  if (answered(exit)) {
+    asked = gpu_in_record(exit.out);
+    return true;
+  }
+  findings.add({subject, "gpu", judge_silence(exit), unset + "scontrol show job: " + host::describe(exit),
+                "see whether slurmctld answers (`scontrol ping`), then run this again"});
+  return false;
 }
 
 void requeue(Context& context, const ValidateJobOptions& options, const std::string& job, Findings& findings) {
@@ -101,22 +137,12 @@ base::Status validate_job(Context& context, const ValidateJobOptions& options, F
     findings.ok(subject, "gpu", "CUDA_VISIBLE_DEVICES=" + base::printable(*devices, 400));
   } else {
     std::string asked = gpu_variable(host.environment);
-    std::string unknown;
-    if (asked.empty()) {
-      const auto scontrol = find_scontrol(context);
-      if (scontrol) {
-        const host::Exit exit = ask_slurm(context, *scontrol, {"-o", "show", "job", job});
-        if (exit.succeeded()) {
-          asked = gpu_in_record(exit.out);
-        } else {
-          unknown = "; scontrol show job: " + host::describe(exit);
-        }
-      }
-    }
-    if (asked.empty()) {
+    bool is_known = true;
+    if (asked.empty()) is_known = ask_for_gpus(context, job, asked, findings);
+    if (asked.empty() && is_known) {
       findings.skip(subject, "gpu",
-                    "CUDA_VISIBLE_DEVICES is not set and nothing says that job " + job + " asked for a GPU" + unknown);
-    } else {
+                    "CUDA_VISIBLE_DEVICES is not set and nothing says that job " + job + " asked for a GPU");
+    } else if (is_known) {
       wrong = true;
       findings.fail(subject, "gpu",
                     "CUDA_VISIBLE_DEVICES is not set although job " + job + " asked for GPUs (" + asked + ")",

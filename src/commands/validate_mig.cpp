@@ -287,8 +287,12 @@ void check_slurm(Context& context, const std::vector<mig::DeviceCount>& devices,
   if (name.empty()) name = read_line(host.files, "/proc/sys/kernel/hostname");
   name = name.substr(0, name.find('.'));
   const host::Exit told = ask_slurm(context, *scontrol, {"-o", "show", "node", name});
-  const auto record = told.succeeded() ? mig::parse_node_record(told.out, name) : std::nullopt;
-  if (!record) {
+  const auto record = answered(told) ? mig::parse_node_record(told.out, name) : std::nullopt;
+  if (!answered(told)) {
+    findings.add({subject, "slurm gres", judge_silence(told),
+                  "`scontrol show node " + base::printable(name, 80) + "`: " + host::describe(told),
+                  "see whether slurmctld answers (`scontrol ping`) and knows this node"});
+  } else if (!record) {
     findings.skip(subject, "slurm gres",
                   "scontrol has no record of node " + base::printable(name, 80) + ": " + host::describe(told));
   } else {
@@ -320,7 +324,10 @@ void check_slurm(Context& context, const std::vector<mig::DeviceCount>& devices,
   }
   const host::Exit own = ask_slurm(context, *tool, {"-G"});
   const auto seen = mig::parse_slurmd_gres(own.out + "\n" + own.err);
-  if (seen.empty()) {
+  if (!answered(own)) {
+    findings.add({subject, "slurmd gres", judge_silence(own), "`slurmd -G`: " + host::describe(own),
+                  "run `" + *tool + " -G` by hand"});
+  } else if (seen.empty()) {
     findings.skip(subject, "slurmd gres", "`slurmd -G` told of no gpu: " + host::describe(own));
   } else {
     unsigned there = 0;

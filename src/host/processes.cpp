@@ -2,6 +2,7 @@
 
 #include <signal.h>
 
+#include <algorithm>
 #include <cstring>
 
 #include "base/duration.h"
@@ -41,6 +42,9 @@ std::string describe(const Exit& exit) {
     case Exit::Ending::interrupted: text = "stopped because gpu-prolog was told to stop"; break;
     case Exit::Ending::not_started: return "could not be started: " + os_words(exit.status);
   }
+  // What is kept of each stream is the cap itself where more came.
+  if (exit.cut)
+    text += "; it printed more than " + std::to_string(std::max(exit.out.size(), exit.err.size())) + " bytes";
   if (exit.unkillable) text += "; it is still there after KILL (waiting in the kernel)";
   const std::string words = last_words(exit);
   return words.empty() ? text : text + ": " + words;

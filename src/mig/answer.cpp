@@ -23,6 +23,7 @@ Answer judge(const host::Exit& exit) {
   if (exit.ending == Ending::timed_out) return Answer::timed_out;
   if (exit.ending == Ending::interrupted) return Answer::stopped;
   if (exit.ending != Ending::exited) return Answer::failed;
+  if (exit.cut) return Answer::failed;  // what is not here may be what counts
   // Before every "not found": the driver prints "No GPU instances found: Insufficient Permissions".
   if (says(exit, "Insufficient Permissions") || exit.status == 4) return Answer::no_permission;
   if (says(exit, "In use by another client") && exit.status != 0) return Answer::in_use;

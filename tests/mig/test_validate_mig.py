@@ -283,3 +283,19 @@ def test_requeue_asks_scontrol_once_from_the_first_process_and_at_most_three_tim
     assert job(node, dict(empty, SLURM_RESTART_COUNT="3"), "--requeue").code == 1 and requeues() == []
     assert job(node, empty, "--requeue").code == 1 and requeues() == ["requeue 17"]
     assert job(node, dict(IN_JOB, CUDA_VISIBLE_DEVICES="MIG-x"), "--requeue").code == 0 and len(requeues()) == 1
+
+
+@pytest.mark.parametrize("body,code,result,word", [
+    ("exec sleep 100", 1, "fail", "no end after"),
+    ("exec yes flood", 1, "fail", "bytes"),
+    ("echo 'slurm_load_jobs error: Unable to contact slurm controller' >&2; exit 1", 0, "warn", "Unable to contact"),
+    ("echo 'JobId=17 JobName=x AllocTRES=cpu=1,gres/gpu=0 TresPerNode=gres/gpu:0'", 0, "skipped", "nothing says"),
+    ("echo 'JobId=17 JobName=x AllocTRES=cpu=1,gres/gpu:1g.18gb=1'", 1, "fail", "gres/gpu:1g.18gb=1")])
+def test_without_a_list_of_devices_scontrol_decides_and_one_that_gives_no_answer_is_told(make_node, body, code, result, word):
+    node = make_node("H200", prepare=lambda n: n.script("bin/scontrol", "#!/bin/sh\n" + body + "\n"))
+    r = job(node, IN_JOB, "--json")
+    assert r.code == code, r
+    [check] = [c for c in json.loads(r.out)["checks"] if c["check"] == "gpu"]
+    assert check["result"] == result and word in check["found"], r
+    assert r.seconds < 20
+    assert job(node, IN_JOB, "--strict").code == (0 if result == "skipped" else 1)

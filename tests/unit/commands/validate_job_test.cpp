@@ -68,6 +68,54 @@ TEST_CASE("a CPU job is skipped, also one that has gpu in its name") {
   CHECK(judged(world, "gpu").judgement == Judgement::skipped);
 }
 
+TEST_CASE("a count of 0 is no GPU that was asked for, whatever its form") {
+  for (const char* word : {"AllocTRES=cpu=4,gres/gpu=0", "ReqTRES=cpu=1,gres/gpu:3g.71gb=0", "TresPerNode=gres/gpu:0",
+                           "TresPerNode=gres/gpu:a100:0", "TresPerJob=gres:gpu:0", "AllocTRES=cpu=4,gres/gpumem=0"}) {
+    CAPTURE(word);
+    World world(job({{"SLURM_GPUS_PER_NODE", "a100:0"}}));
+    world.files.file("/usr/bin/scontrol", "", 0755);
+    world.answer("scontrol -o show job 17", exited(0, std::string("JobId=17 JobName=x ") + word + " Power=\n"));
+    CHECK(judged(world, "gpu").judgement == Judgement::skipped);
+  }
+  for (const char* word : {"AllocTRES=gres/gpu=0,gres/gpu:3g.71gb=2", "TresPerNode=gres/gpu:a100:2",
+                           "TresPerNode=gres/gpu", "TresPerNode=gres:gpu:1"}) {
+    CAPTURE(word);
+    World world(job({}));
+    world.files.file("/usr/bin/scontrol", "", 0755);
+    world.answer("scontrol -o show job 17", exited(0, std::string("JobId=17 JobName=x ") + word + " Power=\n"));
+    CHECK(judged(world, "gpu").judgement == Judgement::fail);
+  }
+  World typed(job({{"SLURM_GPUS", "a100:1,h200:2"}}));
+  CHECK(judged(typed, "gpu").judgement == Judgement::fail);
+}
+
+TEST_CASE("a scontrol that hangs or floods is a fail, one that fails a warning, and neither brings a requeue") {
+  ValidateJobOptions options;
+  options.requeue = true;
+  host::Exit endless = fakes::timed_out();
+  host::Exit flooding = exited(0, "JobId=17 JobName=x");
+  flooding.cut = endless.cut = true;
+  const std::vector<std::pair<host::Exit, Judgement>> cases{
+      {fakes::timed_out(), Judgement::fail},
+      {endless, Judgement::fail},
+      {flooding, Judgement::fail},
+      {exited(1, "", "slurm_load_jobs error: Unable to contact slurm controller"), Judgement::warn}};
+  for (const auto& [exit, judgement] : cases) {
+    World world(job({}));
+    world.files.file("/usr/bin/scontrol", "", 0755);
+    world.answer("scontrol -o show job 17", exit);
+    const auto found = judged(world, "gpu", options);
+    CHECK(found.judgement == judgement);
+    CHECK(found.found.find("scontrol show job") != std::string::npos);
+    CHECK((found.found.find("more than") != std::string::npos) == exit.cut);
+    CHECK_FALSE(found.cure.empty());
+    CHECK(world.processes.calls.size() == 1);
+  }
+  World open(job({}));
+  open.files.file("/usr/bin/scontrol", "", 0777);  // there, but not to be trusted
+  CHECK(judged(open, "gpu").judgement == Judgement::warn);
+}
+
 TEST_CASE("a requeue is not asked for from another process, too often, or where all is well") {
   ValidateJobOptions options;
   options.requeue = true;

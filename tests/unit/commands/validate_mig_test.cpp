@@ -94,6 +94,20 @@ TEST_CASE("slurmd's own view: fewer devices than there are, and that only root i
   CHECK(skipped.found.find("root") != std::string::npos);
 }
 
+TEST_CASE("a scontrol or slurmd that hangs is a fail, one that fails a warning") {
+  for (const bool hangs : {true, false}) {
+    const host::Exit silent = hangs ? fakes::timed_out() : exited(1, "", "scontrol: error: Invalid node name");
+    const Judgement should = hangs ? Judgement::fail : Judgement::warn;
+    World world;
+    world.split();
+    world.files.file("/usr/bin/scontrol", "", 0755).file("/usr/sbin/slurmd", "", 0755);
+    world.answer("scontrol -o show node gpu-1", silent).answer("slurmd -G", silent);
+    const auto findings = validated(world);
+    CHECK(finding(findings, "slurm gres").judgement == should);
+    CHECK(finding(findings, "slurmd gres").judgement == should);
+  }
+}
+
 TEST_CASE("a hanging nvidia-smi is a finding, and no further call is made") {
   World world;
   world.answer(mig_world::query, fakes::timed_out());

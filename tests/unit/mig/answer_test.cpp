@@ -31,6 +31,11 @@ TEST_CASE("what failed, hung or was stopped is not ok") {
   signalled.status = 11;
   CHECK(judge(signalled) == Answer::failed);
   CHECK(judge(host::Exit{}) == Answer::failed);  // not started
+  host::Exit flooding = exited(0, std::string(1000, 'x'));
+  flooding.cut = true;
+  CHECK(judge(flooding) == Answer::failed);
+  CHECK(as_error(Answer::failed, "x", flooding, Purpose::question).what.find("more than 1000 bytes") !=
+        std::string::npos);
   for (int status : {1, 2, 3, 8, 10, 13, 14, 15, 23, 255}) CHECK(judge(exited(status, "some words")) == Answer::failed);
   CHECK(judge(exited(255, "Failed to display GPU instances: Insufficient Size\n")) == Answer::failed);
 }
