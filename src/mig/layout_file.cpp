@@ -1,13 +1,13 @@
 // Layout files: our JSON, and the v1 configuration of NVIDIA/mig-parted, which refuses unknown fields; so do we.
 #include <yaml-cpp/yaml.h>
 
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
 
 #include "base/text.h"
 #include "mig/layout.h"
 #include "mig/profiles.h"
+#include "mig/strict_text.h"
 
 namespace mig {
 
@@ -94,33 +94,12 @@ base::Result<std::vector<Rule>> from_json(const Json& file) {
   return rules;
 }
 
-// nlohmann keeps the last of two equal keys without a word: two layouts for one GPU must not pass so.
-base::Result<Json> parse_json(const std::string& text) {
-  std::vector<std::set<std::string>> open;
-  std::string twice;
-  const auto watch = [&](int, Json::parse_event_t event, Json& parsed) {
-    if (event == Json::parse_event_t::object_start) open.emplace_back();
-    if (event == Json::parse_event_t::object_end && !open.empty()) open.pop_back();
-    if (event == Json::parse_event_t::key && !open.empty() && !open.back().insert(parsed.get<std::string>()).second &&
-        twice.empty()) {
-      twice = parsed.get<std::string>();
-    }
-    return true;
-  };
-  const Json json = Json::parse(text, watch, false);
-  if (json.is_discarded()) return bad("it is no valid JSON");
-  if (!twice.empty()) return bad("the key '" + base::printable(twice, 60) + "' stands twice in one object");
-  return json;
-}
-
 std::string at(const YAML::Node& node) { return " (line " + std::to_string(node.Mark().line + 1) + ")"; }
 
 std::optional<std::string> only_known(const YAML::Node& map, const std::set<std::string>& known) {
-  std::set<std::string> seen;
   for (const auto& entry : map) {
     const std::string key = entry.first.Scalar();
     if (!known.contains(key)) return "unexpected field '" + base::printable(key, 60) + "'" + at(entry.first);
-    if (!seen.insert(key).second) return "field '" + base::printable(key, 60) + "' stands twice" + at(entry.first);
   }
   return std::nullopt;
 }
@@ -231,13 +210,17 @@ base::Result<std::vector<Rule>> from_parted(const YAML::Node& file, const std::s
 
 }  // namespace
 
-base::Result<std::vector<Rule>> parse_layout_file(const std::string& text, const std::string& label) {
+base::Result<std::vector<Rule>> parse_layout_file(const std::string& written, const std::string& label) {
+  // Editors of other systems begin a file with a byte order mark.
+  const std::string text = written.starts_with("\xEF\xBB\xBF") ? written.substr(3) : written;
+  if (text.starts_with("\xFF\xFE") || text.starts_with("\xFE\xFF"))
+    return bad("it begins with a byte order mark of UTF-16: save it as UTF-8");
   if (base::trim(text).empty()) return bad("it is empty");
   if (text.find('\0') != std::string::npos) return bad("it is no text file");
   const bool looks_like_json = base::trim(text).front() == '{';
   if (looks_like_json) {
-    auto json = parse_json(text);
-    if (!json) return json.error();
+    auto json = parse_strict_json(text);
+    if (!json) return bad(json.error().what);
     if (!json->contains("mig-configs")) {
       if (!label.empty())
         return Error{ExitCode::usage, "--layout-name is for mig-parted's files, this one has no 'mig-configs'",
@@ -247,6 +230,7 @@ base::Result<std::vector<Rule>> parse_layout_file(const std::string& text, const
   }
   // JSON is YAML, so mig-parted's `export -o json` is read here as well.
   try {
+    if (auto strict = check_strict_yaml(text); !strict) return bad(strict.error().what);
     const YAML::Node file = YAML::Load(text);
     if (!file.IsMap()) return bad("it is neither a JSON object nor mig-parted's YAML");
     return from_parted(file, label);

@@ -313,6 +313,9 @@ def test_mig_parteds_empty_device_list_means_on_without_instances(make_node):
     ("unknown profile", MIG_PARTED.replace("3g.71gb", "3g.99gb"), "all-3g.71gb"),
     ("does not fit", MIG_PARTED.replace('"3g.71gb": 2', '"3g.71gb": 3'), "all-3g.71gb"),
     ("a count that is no number", MIG_PARTED.replace('"3g.71gb": 2', '"3g.71gb": many'), "all-3g.71gb"),
+    ("a label twice", MIG_PARTED + "  off:\n    - devices: all\n      mig-enabled: false\n", "off"),
+    ("a field twice", MIG_PARTED.replace("mig-enabled: false", "mig-enabled: false\n      mig-enabled: true"), "off"),
+    ("a second document", MIG_PARTED + "---\n" + MIG_PARTED, "off"),
     ("a GPU that is not there", MIG_PARTED.replace("devices: [1]", "devices: [7]"), "mixed"),
 ])
 def test_a_bad_mig_parted_file_is_refused_and_nothing_is_touched(make_node, name, text, label):
@@ -322,6 +325,8 @@ def test_a_bad_mig_parted_file_is_refused_and_nothing_is_touched(make_node, name
     assert r.code == 2, r
     assert_untouched(node, r, before)
     assert r.err.strip(), "refused without a word"
+    if "twice" in name or "second" in name:
+        assert re.search(r"\(line \d+\)", r.err), r
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "null", "{\"gpus\": 3}", "\x00\x01\x02", "{}", "17"])

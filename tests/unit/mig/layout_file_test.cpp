@@ -116,6 +116,37 @@ TEST_CASE("mig-parted: what it refuses is refused") {
   refused(with(parted, "\"0x20B710DE\"", "\"H200\""), "filtered", "device-filter");
 }
 
+TEST_CASE("mig-parted: a key twice in any map, or a second document, is refused with its line") {
+  refused(parted + "  empty:\n    - devices: all\n      mig-enabled: false\n", "empty",
+          "'empty' stands twice in one map (line 27)");
+  refused(parted + "  empty:\n    - devices: all\n      mig-enabled: false\n", "mixed", "'empty' stands twice");
+  refused(parted + "version: v1\n", "mixed", "'version' stands twice in one map (line 27)");
+  refused(parted + "mig-configs: {}\n", "mixed", "'mig-configs' stands twice");
+  refused(with(parted, "\"3g.71gb\": 2", "\"3g.71gb\": 2\n        3g.71gb: 1"), "all-3g.71gb",
+          "'3g.71gb' stands twice in one map (line 8)");
+  refused(with(parted, "mig-enabled: false", "mig-enabled: false\n      mig-enabled: true"), "mixed", "(line 14)");
+  refused(with(parted, "  mixed:", "  &m mixed:") + "  *m :\n    - devices: all\n      mig-enabled: false\n", "empty",
+          "'mixed' stands twice");
+  refused(parted + "---\nversion: v1\nmig-configs: {}\n", "empty", "a second document begins (line 27)");
+  refused(parted + "---\n" + parted, "empty", "a second document begins");
+}
+
+TEST_CASE("mig-parted: the same key in two maps, one document with its marks, anchors and aliases are fine") {
+  CHECK(shown("---\n" + parted + "...\n", "all-3g.71gb") == "3g.71gb:2");
+  CHECK(shown(with(parted, "    - devices: all\n      mig-enabled: true\n      mig-devices:\n",
+                   "    - &rule\n      devices: "
+                   "all\n      mig-enabled: true\n      mig-devices:\n") +
+                  "  same:\n    - *rule\n",
+              "same") == "3g.71gb:2");
+}
+
+TEST_CASE("a byte order mark before either form does no harm, that of UTF-16 is named") {
+  CHECK(shown("\xEF\xBB\xBF{\"layout\": \"9\"}") == "9");
+  CHECK(shown("\xEF\xBB\xBF" + parted, "all-3g.71gb") == "3g.71gb:2");
+  refused(std::string("\xFF\xFE{\0\"\0", 6), "", "UTF-16");
+  refused("\xEF\xBB\xBF", "", "empty");
+}
+
 TEST_CASE("mig-parted: devices, filters, off and empty") {
   CHECK(shown(parted, "all-3g.71gb") == "3g.71gb:2");
   const auto mixed = parse_layout_file(parted, "mixed");
