@@ -158,11 +158,6 @@ int run_command(commands::Context& context, const Words& words, const Options& o
   return base::to_int(ExitCode::bug);
 }
 
-// Whole JSON texts: nothing else may stand on the same stream.
-bool is_for_programs(commands::MigPrint form) {
-  return form == commands::MigPrint::json || form == commands::MigPrint::aws_json;
-}
-
 // "PROLOG Start JobId=7: /path": first and last lines as the published script's, so that filters go on working.
 std::string framing_word(CommandWord command) {
   if (command == CommandWord::imex_prolog) return "PROLOG";
@@ -278,7 +273,8 @@ int run(const std::string& argv0, const std::vector<std::string>& arguments) {
       (words->command == CommandWord::validate || words->command == CommandWord::mig_setup) && !out.empty();
   if (options.json && !has_own_json) {
     print(host::standard_output, flow::to_json(report) + "\n");
-  } else if (options.dry_run && words->command == CommandWord::mig_setup && is_for_programs(options.mig_setup.print)) {
+  } else if (options.dry_run && words->command == CommandWord::mig_setup) {
+    // stdout is the one form of --print alone, so that it can be piped.
     print(host::standard_output, out);
     if (!options.json) print(host::standard_error, steps_text(report));
   } else if (options.dry_run && words->command != CommandWord::validate) {

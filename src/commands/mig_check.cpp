@@ -46,6 +46,19 @@ base::Result<mig::SavedBoard> ask_board(Context& context, const MigSetupOptions&
   return mig::SavedBoard{std::move(*gpus), std::move(*boards)};
 }
 
+// A whole GPU's type in Slurm is made of its product's name, which only `nvidia-smi -L` tells.
+base::Status check_names(const std::vector<mig::GpuPlan>& plans) {
+  for (const mig::GpuPlan& plan : plans) {
+    if (plan.layout.kind != mig::Layout::Kind::off || !plan.gpu.name.empty()) continue;
+    return Error{ExitCode::usage,
+                 "GPU " + std::to_string(plan.gpu.index) +
+                     " is to have MIG off, and the board file does not tell its "
+                     "product's name, which is its type in Gres=",
+                 "add the output of `nvidia-smi -L` of that node to the file"};
+  }
+  return base::ok();
+}
+
 struct Checked {
   mig::SavedBoard board;
   std::vector<mig::GpuPlan> plans;
@@ -61,6 +74,7 @@ base::Result<Checked> check(const mig::SavedBoard& board, const std::vector<mig:
   for (mig::Wanted& want : *wanted) want.gpu.current = want.gpu.pending = mig::Mode::disabled;
   auto plans = mig::plan(*wanted, board.boards, {});
   if (!plans) return plans.error();
+  if (auto named = check_names(*plans); !named) return named.error();
   checked.plans = std::move(*plans);
   return checked;
 }
@@ -105,7 +119,6 @@ int mig_check(Context& context, const MigSetupOptions& options, std::string& out
   status.result = "fits";
   status.message = "the layout fits";
   status.layout = mig::show(*rules);
-  std::string lines;
   for (const mig::GpuPlan& plan : checked->plans) {
     mig::GpuStatus gpu;
     gpu.index = plan.gpu.index;
@@ -114,10 +127,12 @@ int mig_check(Context& context, const MigSetupOptions& options, std::string& out
     gpu.name = plan.gpu.name;
     gpu.layout = plan.layout.show();
     gpu.state = "planned";
-    lines += "GPU " + std::to_string(plan.gpu.index) + ": ";
-    lines += plan.placements.empty() ? plan.layout.show()
-                                     : mig::cgi_argument(plan.placements) + " (" + mig::show(plan.placements) + ")";
-    lines += "\n";
+    const std::string places = plan.placements.empty()
+                                   ? plan.layout.show()
+                                   : mig::cgi_argument(plan.placements) + " (" + mig::show(plan.placements) + ")";
+    const std::string line = "GPU " + std::to_string(plan.gpu.index) + ": " + places;
+    run.log().info(line);
+    if (context.dry_run()) context.plan->add(line);
     for (const mig::Placement& placement : plan.placements) {
       gpu.placements.push_back(placement.profile.name + " at " + std::to_string(placement.start));
       gpu.instances.push_back(placement.profile);
@@ -127,7 +142,7 @@ int mig_check(Context& context, const MigSetupOptions& options, std::string& out
       if (resolved.drifted)
         run.log().info(resolved.written + " is " + resolved.profile.name + " in this driver's words");
     }
-    if (plan.layout.kind == mig::Layout::Kind::off && !plan.gpu.name.empty()) ++counts[{plan.gpu.name, ""}];
+    if (plan.layout.kind == mig::Layout::Kind::off) ++counts[{plan.gpu.name, ""}];
     status.gpus.push_back(std::move(gpu));
   }
   std::vector<mig::DeviceCount> devices;
@@ -136,13 +151,11 @@ int mig_check(Context& context, const MigSetupOptions& options, std::string& out
   status.gres = gres.entries;
   status.warnings = gres.warnings;
   for (const std::string& warning : gres.warnings) run.log().warn(warning);
-  if (options.print == MigPrint::aws_cli || options.print == MigPrint::aws_json)
-    run.log().warn("note: " + std::string(mig::aws_note));
+  note_what_is_printed(context, options.print, status);
   if (!options.plan_from.empty()) {
     for (const std::string& line : tell_change(context, options.plan_from, status.gres)) run.log().info(line);
   }
-  const bool for_programs = options.print == MigPrint::json || options.print == MigPrint::aws_json;
-  out = (for_programs ? "" : lines) + print_form(options.print, status);
+  out = print_form(options.print, status);
   run.report().summary = "the layout fits";
   return 0;
 }

@@ -158,8 +158,7 @@ int MigReport::ended(Context& context, const std::string& result, const std::str
   if (!plan_from_.empty()) {
     for (const std::string& line : tell_change(context, plan_from_, status_.gres)) context.run.log().info(line);
   }
-  if (print_ == MigPrint::aws_cli || print_ == MigPrint::aws_json)
-    context.run.log().warn("note: " + std::string(mig::aws_note));
+  note_what_is_printed(context, print_, status_);
   if (!context.dry_run()) write(context);
   out = print_form(print_, status_);
   context.run.log().info(message + "; Gres=" + mig::gres_text(status_.gres));
@@ -198,7 +197,25 @@ void MigReport::rebooting(Context& context, const Error& error) {
   context.run.report().summary = "rebooting: " + error.what;
 }
 
+namespace {
+
+bool is_aws(MigPrint form) { return form == MigPrint::aws_cli || form == MigPrint::aws_json; }
+
+}  // namespace
+
+void note_what_is_printed(Context& context, MigPrint form, const mig::Status& status) {
+  if (!is_aws(form)) return;
+  if (status.gres.empty()) {
+    context.run.log().warn(
+        "nothing is printed: this layout leaves no device for Slurm, so that there is no Gres to set (take the entry "
+        "out of slurmCustomSettings)");
+  } else {
+    context.run.log().warn("note: " + std::string(mig::aws_note));
+  }
+}
+
 std::string print_form(MigPrint form, const mig::Status& status) {
+  if (is_aws(form) && status.gres.empty()) return "";
   switch (form) {
     case MigPrint::gres: return mig::gres_text(status.gres) + "\n";
     case MigPrint::aws_cli: return mig::aws_cli(status.gres) + "\n";

@@ -48,8 +48,11 @@ class MigReport {
   std::vector<std::string> change_;
 };
 
-// What a person or a program gets on stdout.
+// What a person or a program gets on stdout. Empty for the forms of the AWS call where there is no device for Slurm: an
+// empty Gres is no value that the call takes.
 std::string print_form(MigPrint form, const mig::Status& status);
+// The warning that belongs beside it.
+void note_what_is_printed(Context& context, MigPrint form, const mig::Status& status);
 
 // Lines that tell what going from `before` to `after` means; asks scontrol which nodes are behind, where there is one.
 std::vector<std::string> tell_change(Context& context, const std::string& before,

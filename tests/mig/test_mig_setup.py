@@ -1283,6 +1283,24 @@ def test_check_on_the_node_changes_nothing_and_prints_placements_and_gres(make_n
     assert after == files
 
 
+FORMS = {"gres": lambda text: gres(text) == {"3g.71gb": 1, "2g.35gb": 1, "1g.18gb": 2},
+         "aws-cli": lambda text: text.startswith("aws pcs update-compute-node-group \\\n") and text.endswith("}]'\n") and text.count("\n") == 5,
+         "aws-json": lambda text: set(json.loads(text)) == {"gresCustomSettings", "slurmCustomSettings"},
+         "json": lambda text: json.loads(text)["command"] == "mig-setup"}
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("words", [["--check"], ["--dry-run"], ["--check", "--dry-run"], []])
+def test_stdout_is_the_one_form_alone_and_the_rest_is_on_stderr(make_node, form, words):
+    node = make_node("H200")
+    r = node.mig_setup("--layout", MIX_WORDS, "--print=" + form, *words)
+    assert r.code == 0 and FORMS[form](r.out), r
+    if words:
+        assert "9:4" in r.err, "the places are told nowhere: %r" % r
+    bad = node.mig_setup("--layout", "3g.71gb:3", "--print=" + form, *words)
+    assert bad.code == 2 and (bad.out == "" if form != "json" or "--check" in words else json.loads(bad.out)["exit_code"] == 2), bad
+
+
 CAPTURES = os.path.join(mignode.PROJECT, "tests", "data", "nvidia-smi-580-h200")
 
 
@@ -1312,6 +1330,22 @@ def test_a_layout_is_checked_offline_against_real_saved_output(tmp_path):
     assert "gpu:3g.71gb:1,gpu:2g.35gb:1,gpu:1g.18gb:2" in r.stdout
     placements = set(re.findall(r"\b(9|14|19):(\d)\b", r.stdout + r.stderr))
     assert len(placements) == 4, "no placements were printed: %r" % r
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_offline_whole_gpus_need_the_product_name_and_an_empty_value_is_never_printed(tmp_path, form):
+    r = laptop(tmp_path, "--layout", "none", "--check", "--print=" + form, "--board", board_file(tmp_path, "lgip.txt", "lgipp.txt"))
+    assert r.returncode == 2 and "nvidia-smi -L" in r.stderr and r.stdout == "", r
+    r = laptop(tmp_path, "--layout", "none", "--check", "--print=" + form, "--board", board_file(tmp_path, "lgip.txt", "lgipp.txt", "L.txt"))
+    assert r.returncode == 0 and "gpu:nvidia_h200:1" in r.stdout, r
+
+
+@pytest.mark.parametrize("words", [["--check"], ["--dry-run"], []])
+@pytest.mark.parametrize("form", ["aws-cli", "aws-json"])
+def test_a_layout_without_devices_prints_no_call_with_an_empty_value(make_node, form, words):
+    node = make_node("H200", prepare=lambda n: n.put("/etc/mig.yaml", MIG_PARTED))
+    r = node.mig_setup("--layout-file", "/etc/mig.yaml", "--layout-name", "empty", "--print=" + form, *words)
+    assert r.code == 0 and r.out == "" and "no Gres" in r.err, r
 
 
 @pytest.mark.parametrize("layout", ["3g.71gb:3", "3g.71gb:2,1g.18gb:1", "1g.10gb:1", "999"])
