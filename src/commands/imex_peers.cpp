@@ -10,9 +10,6 @@
 
 namespace commands {
 
-using base::Error;
-using base::ExitCode;
-
 namespace {
 
 std::vector<std::string> column(const std::vector<net::Peer>& peers, std::string net::Peer::*member) {

@@ -22,7 +22,7 @@ namespace {
 using SteadyClock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-constexpr std::size_t header_cap = 16U * 1024U;  // IMDS sends about 300 bytes
+constexpr std::size_t header_cap = std::size_t{16} * 1024;  // IMDS sends about 300 bytes
 constexpr milliseconds grace{200};               // for curl's own limit to be told before ours ends the call
 
 static_assert(LIBCURL_VERSION_NUM >= 0x075500, "CURLOPT_PROTOCOLS_STR is from 7.85");
@@ -59,7 +59,7 @@ extern "C" std::size_t give_nothing(char*, std::size_t, std::size_t, void*) { re
 std::string url_part(CURLU* url, CURLUPart part) {
   char* text = nullptr;
   if (curl_url_get(url, part, &text, 0) != CURLUE_OK) return "";
-  const std::string found = text;
+  std::string found = text;
   curl_free(text);
   return found;
 }

@@ -77,7 +77,7 @@ Result<std::vector<std::string>> DryFiles::list(const std::string& path) const {
   std::set<std::string> names;
   const Intended* const change = intended(path);
   if (change != nullptr && !change->there) return os_failure(ExitCode::surroundings, "cannot list " + path, ENOENT);
-  const auto real = real_.list(path);
+  auto real = real_.list(path);
   if (real)
     names.insert(real->begin(), real->end());
   else if (change == nullptr || change->status.kind != FileStatus::Kind::directory)

@@ -14,7 +14,7 @@ namespace host {
 namespace {
 
 constexpr mode_t new_file_mode = 0644;
-constexpr std::size_t line_cap = 16U * 1024U;
+constexpr std::size_t line_cap = std::size_t{16} * 1024;
 
 }  // namespace
 

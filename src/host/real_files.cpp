@@ -409,7 +409,7 @@ Result<bool> RealFiles::on_network_file_system(const std::string& path) const {
   // The file itself (one file alone can be a mount), unless it is a link, which a change would replace.
   struct stat found {};
   if (lstat(located->c_str(), &found) == 0 && !S_ISLNK(found.st_mode)) {
-    const auto own = shared(*located);
+    auto own = shared(*located);
     if (!own || *own || S_ISDIR(found.st_mode)) return own;
   }
   // Its folder, or the nearest one above that exists.
@@ -418,7 +418,7 @@ Result<bool> RealFiles::on_network_file_system(const std::string& path) const {
     folder = folder_of(folder);
     const auto where = root_.locate(folder, Root::LastLink::follow);
     if (!where) return where.error();
-    const auto answer = shared(*where);
+    auto answer = shared(*where);
     if (answer || folder == "/" || (answer.error().os_error != ENOENT && answer.error().os_error != ENOTDIR))
       return answer;
   }

@@ -17,7 +17,7 @@ namespace host {
 namespace {
 
 constexpr int facility_user = 1 << 3;
-constexpr std::size_t text_cap = 8U * 1024U;
+constexpr std::size_t text_cap = std::size_t{8} * 1024;
 
 }  // namespace
 
