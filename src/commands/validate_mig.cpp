@@ -1,7 +1,6 @@
 #include "commands/validate_mig.h"
 
 #include <algorithm>
-#include <cerrno>
 #include <map>
 
 #include "base/text.h"
@@ -29,21 +28,21 @@ namespace {
 using namespace std::chrono_literals;
 
 const std::string subject = "mig";
-constexpr std::size_t largest_status = 4U << 20U;
 constexpr std::size_t largest_log = 32U << 20U;
 
-// The status file of this boot is in /run; the copy in /var/lib counts only where /run has none.
-std::optional<std::string> status_text(const host::Files& files) {
-  for (std::string_view path : {site::mig_status_run, site::mig_status_lib}) {
-    const auto text = files.read(std::string(path), largest_status);
-    if (text) return *text;
-    if (text.error().os_error != ENOENT) return std::string();  // there, and cannot be read: damaged
-  }
-  return std::nullopt;
+using FoundStatus = base::Result<std::optional<mig::Status>>;
+
+// Below --root the files may be a person's own, kept from a node.
+FoundStatus find_status(const Context& context) {
+  return mig::read_status(context.host.files, !context.has_root || context.host.processes.is_root());
+}
+
+mig::GateVerdict judge(const Context& context, const FoundStatus& found) {
+  return mig::gate(found, read_line(context.host.files, site::boot_id));
 }
 
 void check_gate(Context& context, Findings& findings) {
-  const auto verdict = mig::gate(status_text(context.host.files), read_line(context.host.files, site::boot_id));
+  const auto verdict = judge(context, find_status(context));
   if (verdict.open) {
     findings.ok(subject, "gate", verdict.found);
   } else {
@@ -51,20 +50,26 @@ void check_gate(Context& context, Findings& findings) {
   }
 }
 
-void check_status(Context& context, const std::optional<mig::Status>& status, bool layout_given, Findings& findings) {
-  if (!status) {
+void check_status(Context& context, const FoundStatus& found, bool layout_given, Findings& findings) {
+  if (!found) {
+    findings.fail(subject, "mig-setup", found.error().what, found.error().cure);
+    return;
+  }
+  if (!*found) {
     if (layout_given) {
       findings.skip(subject, "mig-setup", "no status file: mig-setup has not run here");
     } else {
-      findings.warn(subject, "mig-setup", "no status file that can be read: mig-setup has not run here",
+      findings.warn(subject, "mig-setup", "no status file: mig-setup has not run here",
                     "run it before slurmd, or give --layout to compare with");
     }
     return;
   }
-  const auto verdict = mig::gate(status_text(context.host.files), read_line(context.host.files, site::boot_id));
+  const mig::Status& status = **found;
+  const auto verdict = judge(context, found);
+  const bool of_this_boot = status.boot_id == read_line(context.host.files, site::boot_id);
   if (verdict.open) {
-    findings.ok(subject, "mig-setup", verdict.found + " (" + status->time + ")");
-  } else if (status->exit_code != 0 && status->boot_id == read_line(context.host.files, site::boot_id)) {
+    findings.ok(subject, "mig-setup", verdict.found + " (" + status.time + ")");
+  } else if (of_this_boot) {
     findings.fail(subject, "mig-setup", verdict.found, verdict.cure);
   } else {
     findings.warn(subject, "mig-setup", verdict.found, verdict.cure);
@@ -379,7 +384,7 @@ void check_slurmd_log(Context& context, Findings& findings) {
 
 bool mig_applies(Context& context, const ValidateMigOptions& options) {
   if (!options.layouts.empty() || !options.layout_file.empty() || options.gate) return true;
-  if (status_text(context.host.files)) return true;
+  if (const auto status = find_status(context); !status || *status) return true;
   const std::string capabilities = "/proc/driver/nvidia/capabilities";
   const auto gpus = context.host.files.list(capabilities);
   if (!gpus) return false;
@@ -406,13 +411,10 @@ base::Status validate_mig(Context& context, const ValidateMigOptions& options, F
     if (!read) return read.error();
     rules = std::move(*read);
   }
-  std::optional<mig::Status> status;
-  if (const auto text = status_text(host.files)) {
-    if (auto parsed = mig::parse_status(*text)) status = std::move(*parsed);
-  }
+  const FoundStatus status = find_status(context);
   check_status(context, status, rules.has_value(), findings);
-  if (!rules && status) {
-    if (auto last = mig::rules_of(*status)) rules = std::move(*last);
+  if (!rules && status && *status) {
+    if (auto last = mig::rules_of(**status)) rules = std::move(*last);
   }
 
   const auto tool = find_nvidia_smi(context);

@@ -4,6 +4,8 @@
 #include <nlohmann/json.hpp>
 
 #include "base/text.h"
+#include "mig/strict_text.h"
+#include "site/site.h"
 
 namespace mig {
 
@@ -13,6 +15,9 @@ using base::ExitCode;
 namespace {
 
 using Json = nlohmann::ordered_json;
+
+constexpr std::uint64_t schema_number = 1;
+constexpr std::size_t largest_status = 4U << 20U;
 
 // Text from tools and files into JSON: what is no UTF-8 would make dump() throw.
 std::string safe(const std::string& text) { return base::printable(text, 2000); }
@@ -32,7 +37,7 @@ std::string text_of(const Json& json, const char* key) {
 
 std::string to_json(const Status& status) {
   Json json;
-  json["schema"] = 1;
+  json["schema"] = schema_number;
   json["command"] = "mig-setup";
   json["version"] = safe(status.version);
   json["boot_id"] = safe(status.boot_id);
@@ -82,12 +87,28 @@ std::string to_json(const Status& status) {
 }
 
 base::Result<Status> parse_status(const std::string& text) {
-  const Json json = Json::parse(text, nullptr, false);
-  const Error damaged{ExitCode::surroundings, "the status file of mig-setup is damaged",
-                      "run `gpu-prolog mig-setup` again"};
-  if (json.is_discarded() || !json.is_object() || text_of(json, "command") != "mig-setup") return damaged;
+  const auto damaged = [](const std::string& why) {
+    return Error{ExitCode::surroundings, "the status file of mig-setup is damaged: " + why,
+                 "run `gpu-prolog mig-setup` with this node's layout again"};
+  };
+  if (base::trim(text).empty()) return damaged("it is empty");
+  const auto parsed = parse_strict_json(text);
+  if (!parsed) return damaged(parsed.error().what);
+  const Json& json = *parsed;
+  if (!json.is_object() || text_of(json, "command") != "mig-setup") return damaged("it is no status of mig-setup");
+  const auto schema = json.find("schema");
+  if (schema == json.end() || !schema->is_number_unsigned()) return damaged("it has no schema number");
+  if (schema->get<std::uint64_t>() != schema_number) {
+    return damaged("its schema is " + std::to_string(schema->get<std::uint64_t>()) + ", this gpu-prolog knows " +
+                   std::to_string(schema_number) + " only");
+  }
   const auto code = json.find("exit_code");
-  if (code == json.end() || !code->is_number_integer()) return damaged;
+  if (code == json.end() || !code->is_number_unsigned() || code->get<std::uint64_t>() > 255)
+    return damaged("it has no exit code");
+  for (const char* key : {"boot_id", "result", "message"}) {
+    if (text_of(json, key).empty() && (std::string_view(key) != "boot_id" || !json.contains(key)))
+      return damaged("it has no " + std::string(key));
+  }
   Status status;
   status.version = text_of(json, "version");
   status.boot_id = text_of(json, "boot_id");
@@ -99,7 +120,7 @@ base::Result<Status> parse_status(const std::string& text) {
   status.layout = text_of(json, "layout");
   if (const auto gpus = json.find("gpus"); gpus != json.end() && gpus->is_array()) {
     for (const Json& entry : *gpus) {
-      if (!entry.is_object()) return damaged;
+      if (!entry.is_object()) return damaged("an entry of 'gpus' is no object");
       GpuStatus gpu;
       gpu.bus_id = text_of(entry, "bus_id");
       gpu.uuid = text_of(entry, "uuid");
@@ -139,22 +160,95 @@ base::Result<std::vector<Rule>> rules_of(const Status& status) {
   return rules;
 }
 
-GateVerdict gate(const std::optional<std::string>& text, std::string_view boot_id) {
-  const std::string again = "run `gpu-prolog mig-setup` with this node's layout, then start slurmd";
-  if (!text) return {false, "mig-setup has not run in this boot", again};
-  const auto status = parse_status(*text);
-  if (!status) return {false, status.error().what, status.error().cure};
-  if (boot_id.empty() || status->boot_id != boot_id)
-    return {false, "the last mig-setup was in another boot (" + base::printable(status->time, 40) + ")", again};
-  if (status->result == "running")
-    return {false, "mig-setup began at " + base::printable(status->time, 40) + " and did not finish", again};
-  if (status->exit_code != 0) {
-    return {false,
-            "mig-setup ended with exit code " + std::to_string(status->exit_code) + ": " +
-                base::printable(status->message, 600),
-            status->cure.empty() ? again : base::printable(status->cure, 400)};
+namespace {
+
+std::string_view in_words(host::FileStatus::Kind kind) {
+  using Kind = host::FileStatus::Kind;
+  switch (kind) {
+    case Kind::regular: return "a file";
+    case Kind::directory: return "a folder";
+    case Kind::link: return "a symbolic link";
+    case Kind::char_device:
+    case Kind::block_device: return "a device";
+    case Kind::fifo: return "a pipe";
+    case Kind::socket: break;
   }
-  return {true, base::printable(status->message, 400), ""};
+  return "a socket";
+}
+
+// Whoever could have written it decides whether slurmd starts.
+std::string owner_fault(const host::FileStatus& status, bool of_root) {
+  if (of_root && status.uid != 0) return "does not belong to root";
+  if ((status.permissions & 022U) != 0) return "can be written by group or others";
+  return "";
+}
+
+}  // namespace
+
+std::string folder_fault(const host::Files& files, const std::string& folder, bool of_root) {
+  const auto status = files.status(folder);
+  if (!status) return status.error().what;
+  if (!*status) return "";
+  if ((*status)->kind != host::FileStatus::Kind::directory)
+    return folder + " is " + std::string(in_words((*status)->kind)) + ", not a folder";
+  const std::string fault = owner_fault(**status, of_root);
+  return fault.empty() ? "" : folder + " " + fault;
+}
+
+base::Result<std::optional<Status>> read_status(const host::Files& files, bool of_root) {
+  for (std::string_view place : {site::mig_status_run, site::mig_status_lib}) {
+    const std::string path(place);
+    const auto refused = [&](const std::string& why) {
+      return Error{ExitCode::surroundings, "the status of mig-setup is not to be believed: " + why,
+                   "see who made it so, remove it, and run `gpu-prolog mig-setup` with this node's layout again"};
+    };
+    const auto there = files.status(path);
+    if (!there) return refused(there.error().what);
+    if (!*there) continue;
+    if (const std::string fault = folder_fault(files, path.substr(0, path.rfind('/')), of_root); !fault.empty())
+      return refused(fault);
+    if ((*there)->kind != host::FileStatus::Kind::regular)
+      return refused(path + " is " + std::string(in_words((*there)->kind)) + ", not a file");
+    if (const std::string fault = owner_fault(**there, of_root); !fault.empty()) return refused(path + " " + fault);
+    const auto text = files.read(path, largest_status);
+    if (!text) return refused(text.error().what);
+    auto parsed = parse_status(*text);
+    if (!parsed) return Error{ExitCode::surroundings, parsed.error().what + " (" + path + ")", parsed.error().cure};
+    return std::optional<Status>(std::move(*parsed));
+  }
+  return std::optional<Status>();
+}
+
+GateVerdict gate(const base::Result<std::optional<Status>>& found, std::string_view boot_id) {
+  const std::string again = "run `gpu-prolog mig-setup` with this node's layout, then start slurmd";
+  if (!found) return {false, found.error().what, found.error().cure};
+  if (!*found) return {false, "mig-setup has not run in this boot", again};
+  const Status& status = **found;
+  if (boot_id.empty() || status.boot_id != boot_id)
+    return {false, "the last mig-setup was in another boot (" + base::printable(status.time, 40) + ")", again};
+  if (status.result == "running")
+    return {false, "mig-setup began at " + base::printable(status.time, 40) + " and did not finish", again};
+  if (status.exit_code != 0) {
+    return {false,
+            "mig-setup ended with exit code " + std::to_string(status.exit_code) + ": " +
+                base::printable(status.message, 600),
+            status.cure.empty() ? again : base::printable(status.cure, 400)};
+  }
+  // A run that ended well says so in every place; where one says otherwise, no run of ours wrote this.
+  if (status.result != "changed" && status.result != "unchanged" && status.result != "unsupported") {
+    return {false,
+            "the status of mig-setup contradicts itself: exit code 0, but its result is '" +
+                base::printable(status.result, 60) + "'",
+            again};
+  }
+  for (const GpuStatus& gpu : status.gpus) {
+    if (gpu.state != "failed" && gpu.state != "pending") continue;
+    return {false,
+            "the status of mig-setup contradicts itself: exit code 0, but GPU " + std::to_string(gpu.index) + " is '" +
+                gpu.state + "'",
+            again};
+  }
+  return {true, base::printable(status.message, 400), ""};
 }
 
 std::string utc(std::chrono::system_clock::time_point time) {

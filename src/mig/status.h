@@ -10,6 +10,7 @@
 
 #include "base/exit_code.h"
 #include "base/result.h"
+#include "host/files.h"
 #include "mig/gres.h"
 #include "mig/layout.h"
 #include "mig/plan.h"
@@ -48,19 +49,27 @@ struct Status {
 };
 
 std::string to_json(const Status& status);
-// Error (surroundings): no status file of ours.
+// Error (surroundings): no status file of ours, and why.
 base::Result<Status> parse_status(const std::string& text);
+
+// The status as it lies on this node: this boot's in /run, the copy in /var/lib only where /run has none; nullopt where
+// neither is there. Error (surroundings): one that is there and is not to be believed: a link, a pipe, a file or folder
+// that others than root could have written (`of_root`: that is asked for), damaged.
+base::Result<std::optional<Status>> read_status(const host::Files& files, bool of_root);
+
+// Why nothing may be written into, or read from, this folder: a link, not root's, writable by others. Empty: it may.
+std::string folder_fault(const host::Files& files, const std::string& folder, bool of_root);
 
 // The rules that the last run had, GPU by GPU, by bus id.
 base::Result<std::vector<Rule>> rules_of(const Status& status);
 
-// May slurmd start? Judged from the file alone, so that it costs milliseconds. `text`: nullopt where there is no file.
+// May slurmd start? Judged from the file alone, so that it costs milliseconds.
 struct GateVerdict {
   bool open = false;
   std::string found;
   std::string cure;
 };
-GateVerdict gate(const std::optional<std::string>& text, std::string_view boot_id);
+GateVerdict gate(const base::Result<std::optional<Status>>& found, std::string_view boot_id);
 
 std::string utc(std::chrono::system_clock::time_point time);  // 2026-05-04T06:08:10Z
 

@@ -125,7 +125,7 @@ void answers(const std::string& text) {
     const mig::Answer answer = mig::judge(exit);
     const bool denied = text.find("Insufficient Permissions") != std::string::npos;
     require(!denied || answer == mig::Answer::no_permission);
-    require(one_line(mig::as_error(answer, "nvidia-smi", exit)));
+    require(one_line(mig::as_error(answer, "nvidia-smi", exit, mig::Purpose::change)));
   }
 }
 
@@ -152,7 +152,9 @@ void own_files(const std::string& text) {
     require(mig::parse_status(mig::to_json(*status)).has_value());
     (void)mig::rules_of(*status);
   }
-  const mig::GateVerdict verdict = mig::gate(text, "boot-1");
+  const auto found = mig::parse_status(text);
+  const mig::GateVerdict verdict = found ? mig::gate(std::optional(*found), "boot-1")
+                                         : mig::gate(base::Result<std::optional<mig::Status>>(found.error()), "boot-1");
   require(!verdict.open || text.find("boot-1") != std::string::npos);
   if (const auto marker = mig::parse_marker(text)) require(!marker->instance_id.empty());
 }

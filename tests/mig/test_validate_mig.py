@@ -60,6 +60,38 @@ def test_the_gate_is_shut_for_a_damaged_status(ready, damage):
     assert r.code == 1, r
 
 
+NOT_BELIEVED = {
+    "a link": ("mv $S /run/good.json; ln -s /run/good.json $S", "symbolic link"),
+    "a pipe": ("rm $S; mkfifo $S", "pipe"),
+    "a folder": ("rm $S; mkdir $S", "folder"),
+    "another user's": ("chown 1000 $S", "does not belong to root"),
+    "writable by others": ("chmod 666 $S", "can be written"),
+    "writable by a group": ("chmod 664 $S", "can be written"),
+    "a folder of another user": ("chown 1000 /run/gpu-prolog", "does not belong to root"),
+    "a folder that all can write": ("chmod 777 /run/gpu-prolog", "can be written"),
+    "a folder that is a link": ("mv /run/gpu-prolog /run/elsewhere; ln -s /run/elsewhere /run/gpu-prolog", "symbolic link"),
+    "result failed": ("sed -i 's/\"result\": \"[a-z]*\"/\"result\": \"failed\"/' $S", "failed"),
+    "a GPU failed": ("sed -i '0,/\"state\": \"right\"/s//\"state\": \"failed\"/' $S", "failed"),
+    "another schema": ("sed -i 's/\"schema\": 1/\"schema\": 99/' $S", "99"),
+    "a key twice": ("sed -i 's/\"exit_code\": 0/\"exit_code\": 5, \"exit_code\": 0/' $S", "twice"),
+    "cut": ("truncate -s 100 $S", "damaged"),
+}
+
+
+@pytest.mark.parametrize("case", NOT_BELIEVED)
+def test_the_gate_is_shut_for_a_status_that_is_not_to_be_believed_and_validate_says_the_same(ready, case):
+    change, word = NOT_BELIEVED[case]
+    done = ready.sh("set -e; S=%s; %s" % (STATUS_RUN, change))
+    assert done.returncode == 0, done
+    r = gate(ready, timeout=10)
+    assert r.code == 1 and word in r.out and r.calls == [], r
+    assert "mig-setup" in r.out and r.seconds < 3
+    r = validate(ready, "--json")
+    [check] = [c for c in json.loads(r.out)["checks"] if c["check"] == "mig-setup"]
+    assert r.code == 1 and check["result"] == "fail" and word in check["found"] and check["cure"], r
+    assert "has not run" not in check["found"]
+
+
 def test_the_gate_is_shut_after_a_failure_and_says_which(make_node):
     node = make_node("H200", "H200")
     node.rule("-cgi", dict(fail_item=1, reason="Insufficient Resources"), times=99)

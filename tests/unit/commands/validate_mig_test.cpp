@@ -108,6 +108,24 @@ TEST_CASE("a scontrol or slurmd that hangs is a fail, one that fails a warning")
   }
 }
 
+TEST_CASE("a damaged status is told as damaged, with why and what to do, and not as missing") {
+  World world;
+  world.split();
+  world.files.file("/run/gpu-prolog/mig-setup.json", "{\"command\": \"mig-setup\",");
+  ValidateMigOptions options;
+  options.layouts = {"3g.71gb:2"};
+  for (const auto& words : {ValidateMigOptions{}, options}) {
+    const auto damaged = finding(validated(world, words), "mig-setup");
+    CHECK(damaged.judgement == Judgement::fail);
+    CHECK(damaged.found.find("damaged: it is no valid JSON") != std::string::npos);
+    CHECK(damaged.found.find("has not run") == std::string::npos);
+    CHECK(damaged.cure.find("mig-setup") != std::string::npos);
+  }
+  World none;
+  none.split();
+  CHECK(finding(validated(none), "mig-setup").judgement == Judgement::warn);
+}
+
 TEST_CASE("a hanging nvidia-smi is a finding, and no further call is made") {
   World world;
   world.answer(mig_world::query, fakes::timed_out());

@@ -3,9 +3,14 @@
 #include <catch2/catch_test_macros.hpp>
 #include <nlohmann/json.hpp>
 
+#include "fakes/fake_files.h"
+
 using namespace mig;
 
 namespace {
+
+const std::string run_path = "/run/gpu-prolog/mig-setup.json";
+const std::string lib_path = "/var/lib/gpu-prolog/mig-setup.json";
 
 Status good() {
   Status status;
@@ -23,36 +28,123 @@ Status good() {
   return status;
 }
 
+// As the gate judges a file of this text.
+GateVerdict gate_of(const std::string& text, std::string_view boot_id) {
+  fakes::FakeFiles files;
+  files.file(run_path, text);
+  return gate(read_status(files, true), boot_id);
+}
+
+void shut(const GateVerdict& verdict, const std::string& word) {
+  CAPTURE(word, verdict.found);
+  CHECK_FALSE(verdict.open);
+  CHECK(verdict.found.find(word) != std::string::npos);
+  CHECK_FALSE(verdict.cure.empty());
+}
+
 }  // namespace
 
 TEST_CASE("the gate is shut without a file, for a damaged one, for another boot, a killed run and a failed one") {
-  CHECK_FALSE(gate(std::nullopt, "boot-1").open);
+  CHECK_FALSE(gate(read_status(fakes::FakeFiles(), true), "boot-1").open);
   for (const char* damage : {"", "{", "null", "[]", "{}", "17", "{\"command\": \"mig-setup\"}",
                              "{\"command\": \"mig-setup\", \"exit_code\": \"0\"}"}) {
     CAPTURE(damage);
-    CHECK_FALSE(gate(damage, "boot-1").open);
+    CHECK_FALSE(gate_of(damage, "boot-1").open);
   }
-  CHECK_FALSE(gate(std::string(64, '\0'), "boot-1").open);
-  CHECK_FALSE(gate(to_json(good()), "boot-2").open);
-  CHECK_FALSE(gate(to_json(good()), "").open);
+  CHECK_FALSE(gate_of(std::string(64, '\0'), "boot-1").open);
+  CHECK_FALSE(gate_of(to_json(good()), "boot-2").open);
+  CHECK_FALSE(gate_of(to_json(good()), "").open);
   Status nameless = good();
   nameless.boot_id.clear();
-  CHECK_FALSE(gate(to_json(nameless), "").open);
+  CHECK_FALSE(gate_of(to_json(nameless), "").open);
   Status running = good();
   running.result = "running";
-  CHECK_FALSE(gate(to_json(running), "boot-1").open);
+  CHECK_FALSE(gate_of(to_json(running), "boot-1").open);
   Status failed = good();
   failed.exit_code = 5;
   failed.message = "GPU 0: Insufficient Resources";
   failed.cure = "end it";
-  const GateVerdict verdict = gate(to_json(failed), "boot-1");
+  const GateVerdict verdict = gate_of(to_json(failed), "boot-1");
   CHECK_FALSE(verdict.open);
   CHECK(verdict.found.find("exit code 5") != std::string::npos);
   CHECK(verdict.found.find("Insufficient Resources") != std::string::npos);
   CHECK(verdict.cure == "end it");
 }
 
-TEST_CASE("the gate is open after a run of this boot that went well") { CHECK(gate(to_json(good()), "boot-1").open); }
+TEST_CASE("the gate is open after a run of this boot that went well") {
+  CHECK(gate_of(to_json(good()), "boot-1").open);
+}
+
+TEST_CASE("the gate is shut for a status that contradicts itself, of another schema, or with a key twice") {
+  for (const char* result : {"failed", "pending", "rebooting", "planned", "fits", "perfect"}) {
+    Status status = good();
+    status.result = result;
+    shut(gate_of(to_json(status), "boot-1"), result);
+  }
+  for (const char* state : {"failed", "pending"}) {
+    Status status = good();
+    status.gpus.front().state = state;
+    shut(gate_of(to_json(status), "boot-1"), state);
+  }
+  const auto changed = [](const std::string& old, const std::string& now) {
+    std::string text = to_json(good());
+    const std::size_t at = text.find(old);
+    REQUIRE(at != std::string::npos);
+    return text.replace(at, old.size(), now);
+  };
+  shut(gate_of(changed("\"schema\": 1", "\"schema\": 2"), "boot-1"), "its schema is 2");
+  shut(gate_of(changed("\"schema\": 1,", ""), "boot-1"), "no schema");
+  shut(gate_of(changed("\"schema\": 1", "\"schema\": \"1\""), "boot-1"), "no schema");
+  shut(gate_of(changed("\"exit_code\": 0", "\"exit_code\": 0, \"exit_code\": 0"), "boot-1"),
+       "'exit_code' stands twice");
+  shut(gate_of(changed("\"exit_code\": 0", "\"exit_code\": 5, \"exit_code\": 0"), "boot-1"), "twice");
+  shut(gate_of(changed("\"exit_code\": 0", "\"exit_code\": 4294967296"), "boot-1"), "no exit code");
+  shut(gate_of(changed("\"exit_code\": 0", "\"exit_code\": -0.0"), "boot-1"), "no exit code");
+  shut(gate_of(changed("\"result\": \"changed\",", ""), "boot-1"), "no result");
+  shut(gate_of("", "boot-1"), "it is empty");
+  shut(gate_of(to_json(good()).substr(0, 200), "boot-1"), "no valid JSON");
+}
+
+TEST_CASE("a status that others than root could have made is not believed, whatever it says") {
+  using Kind = host::FileStatus::Kind;
+  const std::string text = to_json(good());
+  const auto judged = [](fakes::FakeFiles& files) { return gate(read_status(files, true), "boot-1"); };
+  fakes::FakeFiles link;
+  link.file("/tmp/good.json", text).link(run_path, "/tmp/good.json");
+  shut(judged(link), "symbolic link");
+  fakes::FakeFiles pipe;
+  pipe.file(run_path, text).tree.at(run_path).status.kind = Kind::fifo;
+  shut(judged(pipe), "pipe");
+  fakes::FakeFiles theirs;
+  theirs.file(run_path, text, 0644, 1000);
+  shut(judged(theirs), "does not belong to root");
+  CHECK(gate(read_status(theirs, false), "boot-1").open);  // a person's own files below --root
+  for (const mode_t mode : {mode_t{0646}, mode_t{0664}}) {
+    fakes::FakeFiles open;
+    open.file(run_path, text, mode);
+    shut(judged(open), "can be written");
+  }
+  fakes::FakeFiles folder;
+  folder.file(run_path, text).directory("/run/gpu-prolog", 0777);
+  shut(judged(folder), "/run/gpu-prolog can be written");
+  fakes::FakeFiles moved;
+  moved.file(run_path, text).link("/run/gpu-prolog", "/home/x");
+  shut(judged(moved), "/run/gpu-prolog is a symbolic link");
+  fakes::FakeFiles unreadable;
+  unreadable.file(run_path, text).file(lib_path, text).fail_read(run_path, EIO);
+  shut(judged(unreadable), "not to be believed");
+}
+
+TEST_CASE("the copy in /var/lib counts only where /run has none, and is judged alike") {
+  fakes::FakeFiles files;
+  files.file(lib_path, to_json(good()));
+  CHECK(gate(read_status(files, true), "boot-1").open);
+  files.file(run_path, "{");
+  shut(gate(read_status(files, true), "boot-1"), run_path);
+  fakes::FakeFiles open;
+  open.file(lib_path, to_json(good()), 0666);
+  shut(gate(read_status(open, true), "boot-1"), lib_path);
+}
 
 TEST_CASE("what was written is read back, with text from a driver made fit for JSON") {
   Status status = good();
