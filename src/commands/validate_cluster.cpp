@@ -13,6 +13,7 @@
 #include "commands/validate_imex.h"
 #include "host/trusted_tool.h"
 #include "site/site.h"
+#include "slurm/block_source.h"
 #include "slurm/conf.h"
 #include "slurm/scontrol.h"
 #include "slurm/slurm_version.h"
@@ -253,6 +254,31 @@ void check_sharing(const Settings& settings, Findings& findings) {
   }
 }
 
+void check_topology(Context& context, const Settings& settings, Findings& findings) {
+  const std::string plugin = base::printable(settings.get("TopologyPlugin"), 60);
+  const bool is_block = base::contains_ignoring_case(plugin, "block");
+  if (settings.conf) {
+    const auto file = slurm::read_topology_file(context.host.files, *settings.conf, "");
+    if (!file) {
+      findings.warn(subject, "topology", "topology.yaml is of no use: " + file.error().what,
+                    "correct topology.yaml; until then imex-prolog asks `scontrol show topology` for every job");
+      return;
+    }
+    if (*file) {
+      findings.ok(subject, "topology", "topology.yaml is there");
+      return;
+    }
+  }
+  if (is_block) {
+    findings.ok(subject, "topology", "TopologyPlugin=" + plugin);
+  } else {
+    findings.warn(subject, "topology",
+                  "TopologyPlugin=" + (plugin.empty() ? std::string("(none)") : plugin) +
+                      ": Slurm does not know which nodes share an UltraServer",
+                  "TopologyPlugin=topology/block with a block for each UltraServer");
+  }
+}
+
 }  // namespace
 
 void validate_cluster(Context& context, Findings& findings) {
@@ -308,24 +334,7 @@ void validate_cluster(Context& context, Findings& findings) {
     findings.ok(subject, "hold on failure", "a job whose prolog failed is requeued without a hold");
   }
   check_sharing(settings, findings);
-  if (with_imex) {
-    const std::string topology = settings.get("TopologyPlugin");
-    const bool has_yaml =
-        settings.conf &&
-        context.host.files.status(settings.conf->path.substr(0, settings.conf->path.rfind('/') + 1) + "topology.yaml")
-            .has_value() &&
-        context.host.files.status(settings.conf->path.substr(0, settings.conf->path.rfind('/') + 1) + "topology.yaml")
-            ->has_value();
-    if (!has_yaml && !base::contains_ignoring_case(topology, "block")) {
-      findings.warn(subject, "topology",
-                    "TopologyPlugin=" + (topology.empty() ? std::string("(none)") : base::printable(topology, 60)) +
-                        ": Slurm does not know which nodes share an UltraServer",
-                    "TopologyPlugin=topology/block with a block for each UltraServer");
-    } else {
-      findings.ok(subject, "topology",
-                  has_yaml ? "topology.yaml is there" : "TopologyPlugin=" + base::printable(topology, 60));
-    }
-  }
+  if (with_imex) check_topology(context, settings, findings);
   if (with_imex && findings.exit_code(true) != 0) {
     findings.attach(
         "lines for slurm.conf (custom settings of the cluster in AWS PCS):\n  Prolog=/opt/gpu-prolog/gpu-prolog\n  "

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <cstring>
 
 #include "base/text.h"
@@ -13,7 +14,10 @@ namespace {
 
 constexpr std::size_t deepest_include = 8;
 constexpr std::size_t most_files = 64;
-constexpr std::size_t most_bytes = 16U << 20U;
+// A slurm.conf of 10,000 nodes with a line for each has about 1 MiB; one of some hundred partitions has about as many
+// settings as bytes here have KiB. The file is read before the gate of every job: it must cost nothing.
+constexpr std::size_t most_bytes = 4U << 20U;
+constexpr std::size_t most_settings = 32'768;
 
 bool is_space(char c) { return c == ' ' || c == '\t' || c == '\r' || c == '\v' || c == '\f' || c == '\n'; }
 
@@ -55,13 +59,14 @@ std::string without_escapes(std::string_view line) {
 // Logical lines: comments gone, continuations joined, escapes undone.
 class LogicalLines {
  public:
-  explicit LogicalLines(std::string_view text) : lines_(base::lines(text)) {}
+  explicit LogicalLines(std::string_view text) : lines_(text), at_(lines_.begin()) {}
 
   bool next(std::string& line) {
-    if (at_ == lines_.size()) return false;
+    if (at_ == lines_.end()) return false;
     std::string joined;
-    while (at_ < lines_.size()) {
-      std::string_view part = without_comment(lines_[at_++]);
+    while (at_ != lines_.end()) {
+      std::string_view part = without_comment(*at_);
+      ++at_;
       const bool goes_on = strip_continuation(part);
       joined += part;
       if (!goes_on) break;
@@ -71,8 +76,8 @@ class LogicalLines {
   }
 
  private:
-  std::vector<std::string_view> lines_;
-  std::size_t at_ = 0;
+  base::EachLine lines_;
+  base::EachLine::Iterator at_;
 };
 
 struct Pair {
@@ -166,13 +171,23 @@ std::vector<std::string> Conf::all(std::string_view key) const {
   return found;
 }
 
-std::vector<std::string> Conf::partition_names() const {
-  std::vector<std::string> names;
+std::vector<std::pair<std::string, std::string>> Conf::of_partitions(std::string_view key) const {
+  const std::string wanted = base::lower(key);
+  std::string inherited;
+  std::vector<std::pair<std::string, std::string>> found;
+  std::map<std::string_view, std::size_t> place;
   for (const auto& record : partitions_) {
     const std::string& name = record.at("partitionname");
-    if (!base::equals_ignoring_case(name, "DEFAULT")) names.push_back(name);
+    const auto own = record.find(wanted);
+    if (base::equals_ignoring_case(name, "DEFAULT")) {
+      if (own != record.end()) inherited = own->second;
+      continue;
+    }
+    const auto [at, is_new] = place.emplace(name, found.size());
+    if (is_new) found.emplace_back(name, inherited);
+    if (own != record.end()) found[at->second].second = own->second;
   }
-  return names;
+  return found;
 }
 
 std::map<std::string, std::string> Conf::partition(std::string_view name) const {
@@ -205,15 +220,21 @@ std::optional<std::string> Conf::take(std::string_view line) {
   bool in_record = false;
   while (auto pair = next_pair(rest)) {
     if (first) in_record = begins_record(pair->key);
-    if (in_record) {
-      if (first) values_.emplace_back(pair->key, pair->value);
-      record[pair->key] = pair->value;
-    } else {
-      values_.emplace_back(pair->key, pair->value);
-    }
+    // Of the records only the partitions are asked for; the nodes are the bulk of a large file.
+    if (first && in_record && pair->key != "partitionname") return std::nullopt;
     first = false;
+    if (settings_ == most_settings) {
+      too_many_settings_ = true;
+      return std::nullopt;
+    }
+    ++settings_;
+    if (in_record) {
+      record[pair->key] = std::move(pair->value);
+    } else {
+      values_.emplace_back(std::move(pair->key), std::move(pair->value));
+    }
   }
-  if (record.contains("partitionname")) partitions_.push_back(std::move(record));
+  if (!record.empty()) partitions_.push_back(std::move(record));
   return std::nullopt;
 }
 
@@ -231,31 +252,45 @@ class ConfReader {
       : files_(files), conf_(conf), folder_(std::move(folder)) {}
 
   base::Status read(const std::string& path, std::size_t depth) {
-    if (depth > deepest_include || ++files_read_ > most_files) {
-      return base::Error{base::ExitCode::surroundings, "too many Include files, or too deep", ""};
-    }
+    ++files_read_;
     const auto text = files_.read(path, most_bytes - bytes_read_);
+    if (!text && text.error().os_error == EFBIG) return too_large(path, std::to_string(most_bytes >> 20U) + " MiB");
     if (!text) return text.error();
     bytes_read_ += text->size();
     LogicalLines lines(*text);
     for (std::string line; lines.next(line);) {
       auto include = conf_.take(line);
-      if (!include) continue;
-      replace_all(*include, "%c", base::lower(conf_.get("clustername").value_or("")));
-      const std::string included = include->starts_with('/') ? *include : folder_ + "/" + *include;
-      if (const auto done = read(included, depth + 1); !done) {
-        conf_.unreadable.push_back(included + ": " + done.error().what);
-      }
+      if (conf_.too_many_settings_) return too_large(path, std::to_string(most_settings) + " settings");
+      if (include) follow(*include, depth + 1);
     }
     return base::ok();
   }
 
  private:
+  static base::Error too_large(const std::string& path, const std::string& limit) {
+    return base::Error{base::ExitCode::surroundings,
+                       "cannot read " + path + ": it has, with the files that it includes, more than " + limit,
+                       "see what has filled it, and take out what is no setting of Slurm's", base::Blame::local, EFBIG};
+  }
+
+  void follow(std::string include, std::size_t depth) {
+    if (depth > deepest_include || files_read_ == most_files) {
+      if (!left_out_) conf_.unreadable.push_back(include + " and what follows: too many Include files, or too deep");
+      left_out_ = true;
+      return;
+    }
+    if (include.find("%c") != std::string::npos)
+      replace_all(include, "%c", base::lower(conf_.get("clustername").value_or("")));
+    const std::string included = include.starts_with('/') ? include : folder_ + "/" + include;
+    if (const auto done = read(included, depth); !done) conf_.unreadable.push_back(included + ": " + done.error().what);
+  }
+
   const host::Files& files_;
   Conf& conf_;
   std::string folder_;
   std::size_t files_read_ = 0;
   std::size_t bytes_read_ = 0;
+  bool left_out_ = false;
 };
 
 base::Result<Conf> read_conf(const host::Files& files, const std::string& path) {
@@ -279,15 +314,23 @@ base::Result<Conf> own_conf(const host::Files& files, const std::string& variabl
   std::vector<std::string> candidates;
   if (variable.starts_with('/')) candidates.push_back(variable);
   for (const std::string_view path : site::slurm_confs) candidates.emplace_back(path);
-  std::string tried;
+  std::vector<std::string> tried;
+  base::Error error{base::ExitCode::surroundings, "", "set SLURM_CONF to slurmd's copy", base::Blame::local, ENOENT};
   for (const std::string& path : candidates) {
     auto conf = read_conf(files, path);
-    if (conf) return conf;
-    if (!tried.empty()) tried += "; ";
-    tried += conf.error().what;
+    const bool is_missing = !conf && (conf.error().os_error == ENOENT || conf.error().os_error == ENOTDIR);
+    if (conf) {
+      if (error.os_error != ENOENT) conf->unreadable.insert(conf->unreadable.begin(), tried.begin(), tried.end());
+      return conf;
+    }
+    if (!is_missing && error.os_error == ENOENT) {
+      error.cure = conf.error().cure;
+      error.os_error = conf.error().os_error;
+    }
+    tried.push_back(conf.error().what);
   }
-  return base::Error{base::ExitCode::surroundings, "no slurm.conf can be read (" + tried + ")",
-                     "set SLURM_CONF to slurmd's copy"};
+  error.what = "no slurm.conf can be read (" + base::join(tried, "; ") + ")";
+  return error;
 }
 
 std::optional<std::chrono::milliseconds> prolog_limit(const Conf& conf) {

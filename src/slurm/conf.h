@@ -14,8 +14,8 @@
 
 namespace slurm {
 
-// Keys in lower case. A later line of the same key wins, as in Slurm; lines that begin a NodeName=,
-// PartitionName=, NodeSet=, DownNodes= ... record are kept apart.
+// Keys in lower case. A later line of the same key wins, as in Slurm; lines that begin a PartitionName= record are
+// kept apart, those of a NodeName=, NodeSet=, DownNodes= ... record are not kept.
 class Conf {
  public:
   std::optional<std::string> get(std::string_view key) const;  // any case
@@ -24,11 +24,12 @@ class Conf {
   // where there is none.
   std::map<std::string, std::string> partition(std::string_view name) const;
 
-  std::vector<std::string> partition_names() const;  // in the file's order, without DEFAULT
+  // Every partition's name and its value of `key` (empty: none), DEFAULT folded in; in the file's order.
+  std::vector<std::pair<std::string, std::string>> of_partitions(std::string_view key) const;
 
-  std::string path;                     // the file that was read
+  std::string path;                     // the file that was read; what could not be is in `unreadable`
   std::string host_name;                // this host's, short; for %h in paths
-  std::vector<std::string> unreadable;  // Include files that could not be read, with why
+  std::vector<std::string> unreadable;  // files before this one and Include files that could not be read, with why
 
  private:
   friend base::Result<Conf> read_conf(const host::Files& files, const std::string& path);
@@ -38,6 +39,8 @@ class Conf {
 
   std::vector<std::pair<std::string, std::string>> values_;
   std::vector<std::map<std::string, std::string>> partitions_;
+  std::size_t settings_ = 0;  // in both
+  bool too_many_settings_ = false;
 };
 
 // Pure: comments (# not after a backslash), continuation lines (\), any case of keys, quotes. Include paths
@@ -45,11 +48,13 @@ class Conf {
 void parse_conf(std::string_view text, Conf& into, std::vector<std::string>& includes);
 
 // Follows Include in its place (relative to the folder of `path`, %c is the cluster name; at most 8 deep, 64
-// files and 16 MiB in all). Error: surroundings where `path` itself cannot be read.
+// files, 4 MiB and 32,768 settings in all). Error: surroundings where `path` itself cannot be read, os_error EFBIG
+// where it is too large.
 base::Result<Conf> read_conf(const host::Files& files, const std::string& path);
 
 // The node's own copy: $SLURM_CONF (`variable`, may be empty), else /run/slurm/conf/slurm.conf, else
-// /etc/slurm/slurm.conf: the first that can be read. Error: surroundings, naming all that were tried.
+// /etc/slurm/slurm.conf: the first that can be read. Error: surroundings, naming all that were tried; os_error is
+// ENOENT only where none of them is there.
 base::Result<Conf> own_conf(const host::Files& files, const std::string& variable);
 
 // "65534", "INFINITE", "0" and absent mean no limit: nullopt. Slurm's own numbers are seconds.

@@ -155,12 +155,69 @@ TEST_CASE("files that include themselves and each other end") {
   CHECK(conf->unreadable.size() < 1000);
 }
 
-TEST_CASE("a file too large is refused") {
+TEST_CASE("a file too large is refused, with what it includes") {
   fakes::FakeFiles files;
-  files.file(path, std::string((16U << 20U) + 1, '\n'));
+  files.file(path, std::string((4U << 20U) + 1, '\n'));
   const auto conf = read_conf(files, path);
   REQUIRE_FALSE(conf);
   CHECK(conf.error().code == base::ExitCode::surroundings);
+  CHECK(conf.error().os_error == EFBIG);
+  CHECK(conf.error().what == "cannot read " + path + ": it has, with the files that it includes, more than 4 MiB");
+
+  files.file(path, "Include big.conf\nSwitchType=a\n");
+  files.file("/run/slurm/conf/big.conf", std::string(4U << 20U, '\n'));
+  const auto including = read_conf(files, path);
+  REQUIRE(including);
+  CHECK(including->get("SwitchType") == "a");
+  REQUIRE(including->unreadable.size() == 1);
+  CHECK(including->unreadable[0].find("more than 4 MiB") != std::string::npos);
+}
+
+TEST_CASE("settings beyond all measure are refused, wherever they stand") {
+  std::string flood;
+  for (int i = 0; i < 32'768; ++i) flood += "a=b\n";
+  fakes::FakeFiles files;
+  files.file(path, flood);
+  CHECK(read_conf(files, path));
+  for (const char* more : {"a=b\n", "PartitionName=p\n", "Include one.conf\n"}) {
+    CAPTURE(more);
+    files.file("/run/slurm/conf/one.conf", "a=b\n");
+    files.file(path, flood + more + "\nc=d\n");
+    const auto conf = read_conf(files, path);
+    REQUIRE_FALSE(conf);
+    CHECK(conf.error().os_error == EFBIG);
+    CHECK(conf.error().what.find("more than 32768 settings") != std::string::npos);
+  }
+  // A cluster's nodes are no settings of ours.
+  std::string nodes;
+  for (int i = 0; i < 10'000; ++i) nodes += "NodeName=node-" + std::to_string(i) + " CPUs=96 Gres=gpu:4 State=CLOUD\n";
+  files.file(path, nodes + "SwitchType=a\n");
+  CHECK(read_conf(files, path)->get("SwitchType") == "a");
+}
+
+TEST_CASE("Include lines without end are told once") {
+  std::string flood;
+  for (int i = 0; i < 20'000; ++i) flood += "Include nosuch-%c.conf\n";
+  fakes::FakeFiles files;
+  files.file(path, flood);
+  const auto conf = read_conf(files, path);
+  REQUIRE(conf);
+  CHECK(conf->unreadable.size() == 64);
+  CHECK(conf->unreadable.back().find("too many Include files") != std::string::npos);
+}
+
+TEST_CASE("one value of every partition, DEFAULT folded in") {
+  const Conf conf = parsed(
+      "PartitionName=early Nodes=a\n"
+      "PartitionName=DEFAULT OverSubscribe=NO\n"
+      "PartitionName=p1 Nodes=b\n"
+      "PartitionName=p2 OverSubscribe=FORCE\n"
+      "PartitionName=default oversubscribe=YES\n"
+      "PartitionName=p3\n"
+      "PartitionName=p1 OverSubscribe=EXCLUSIVE\n");
+  using Rows = std::vector<std::pair<std::string, std::string>>;
+  CHECK(conf.of_partitions("OverSubscribe") ==
+        Rows{{"early", ""}, {"p1", "EXCLUSIVE"}, {"p2", "FORCE"}, {"p3", "YES"}});
 }
 
 TEST_CASE("the node's own copy: SLURM_CONF, then the configless one, then /etc") {
@@ -171,6 +228,7 @@ TEST_CASE("the node's own copy: SLURM_CONF, then the configless one, then /etc")
   for (const char* tried : {"/opt/slurm/etc/slurm.conf", "/run/slurm/conf/slurm.conf", "/etc/slurm/slurm.conf"}) {
     CHECK(none.error().what.find(tried) != std::string::npos);
   }
+  CHECK(none.error().os_error == ENOENT);
   files.file("/etc/slurm/slurm.conf", "ClusterName=etc\n");
   CHECK(own_conf(files, "")->path == "/etc/slurm/slurm.conf");
   files.file("/run/slurm/conf/slurm.conf", "ClusterName=run\n");
@@ -178,6 +236,20 @@ TEST_CASE("the node's own copy: SLURM_CONF, then the configless one, then /etc")
   files.file("/opt/slurm/etc/slurm.conf", "ClusterName=opt\n");
   CHECK(own_conf(files, "/opt/slurm/etc/slurm.conf")->get("clustername") == "opt");
   CHECK(own_conf(files, "relative/slurm.conf")->get("clustername") == "run");
+}
+
+TEST_CASE("a copy that is there but cannot be read is told") {
+  fakes::FakeFiles files;
+  files.file("/run/slurm/conf/slurm.conf", std::string((4U << 20U) + 1, '\n'));
+  const auto none = own_conf(files, "");
+  REQUIRE_FALSE(none);
+  CHECK(none.error().os_error == EFBIG);
+  CHECK(none.error().cure == "see what has filled it, and take out what is no setting of Slurm's");
+  files.file("/etc/slurm/slurm.conf", "ClusterName=etc\n");
+  const auto next = own_conf(files, "");
+  REQUIRE(next);
+  REQUIRE(next->unreadable.size() == 1);
+  CHECK(next->unreadable[0].find("/run/slurm/conf/slurm.conf") != std::string::npos);
 }
 
 TEST_CASE("limits of prolog and epilog") {
