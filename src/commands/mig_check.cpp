@@ -98,9 +98,7 @@ int mig_check(Context& context, const MigSetupOptions& options, std::string& out
     run.report().summary = "failed: " + error.what;
     return base::to_int(error.code);
   };
-  if (const auto before = mig::parse_gres(options.plan_from); !before) {
-    return failed({ExitCode::usage, "--plan-from: " + before.error().what, before.error().cure});
-  }
+  if (const auto words = check_mig_words(options); !words) return failed(words.error());
   const auto rules = run.step("layout", [&] {
     return read_rules(context.host.files, {options.layouts, options.layout_file, options.layout_name});
   });

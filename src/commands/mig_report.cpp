@@ -227,7 +227,7 @@ std::string print_form(MigPrint form, const mig::Status& status) {
 
 std::vector<std::string> tell_change(Context& context, const std::string& before,
                                      const std::vector<mig::GresEntry>& after) {
-  const auto old = mig::parse_gres(before);
+  const auto old = mig::parse_given_gres(before);
   if (!old) return {"--plan-from: " + old.error().what};
   std::vector<std::string> stale;
   const auto scontrol = find_scontrol(context);

@@ -72,17 +72,6 @@ struct Words {
 };
 std::string describe(const Words& words) { return words.text; }
 
-Status check_words(const MigSetupOptions& options) {
-  if (!options.board_file.empty() && !options.check) {
-    return Error{ExitCode::usage, "--board is for --check only",
-                 "add --check, or leave --board out to work on this node's GPUs"};
-  }
-  if (const auto before = mig::parse_gres(options.plan_from); !before) {
-    return Error{ExitCode::usage, "--plan-from: " + before.error().what, before.error().cure};
-  }
-  return base::ok();
-}
-
 Status check_root(const Context& context) {
   if (context.host.processes.is_root() || context.dry_run()) return base::ok();
   return Error{ExitCode::surroundings, "not run as root",
@@ -269,6 +258,22 @@ void warn_of_missing_caps(Context& context, MigReport& report, const std::vector
 
 }  // namespace
 
+Status check_mig_words(const MigSetupOptions& options) {
+  if (!options.board_file.empty() && !options.check) {
+    return Error{ExitCode::usage, "--board is for --check only",
+                 "add --check, or leave --board out to work on this node's GPUs"};
+  }
+  if (options.deadline < site::mig_least_deadline) {
+    return Error{ExitCode::usage,
+                 "--deadline " + base::show_duration(options.deadline) + " leaves no time to do anything",
+                 "give at least " + base::show_duration(site::mig_least_deadline) + "; without it the limit is " +
+                     base::show_duration(site::mig_deadline)};
+  }
+  if (const auto before = mig::parse_given_gres(options.plan_from); !before)
+    return Error{ExitCode::usage, "--plan-from: " + before.error().what, before.error().cure};
+  return base::ok();
+}
+
 int mig_setup(Context& context, const MigSetupOptions& options, std::string& out) {
   if (options.check) return mig_check(context, options, out);
 
@@ -279,7 +284,7 @@ int mig_setup(Context& context, const MigSetupOptions& options, std::string& out
   const auto failed = [&](const Error& error) { return report.failed(context, error, out); };
 
   // --- words, surroundings -------------------------------------------------------------------------------
-  const auto words = run.step("words", [&] { return check_words(options); });
+  const auto words = run.step("words", [&] { return check_mig_words(options); });
   if (!words) return failed(words.error());
   const auto root = run.step("root", [&] { return check_root(context); });
   if (!root) return failed(root.error());
@@ -316,7 +321,8 @@ int mig_setup(Context& context, const MigSetupOptions& options, std::string& out
     changes = std::move(made);
   } else {
     changes = std::make_unique<mig::RealMigChanges>(smi, host.processes, host.clock, run.log(), find_modprobe(context),
-                                                    std::min<host::milliseconds>(10s, options.deadline * 2 / 3));
+                                                    std::min<host::milliseconds>(10s, options.deadline * 2 / 3),
+                                                    std::min(site::mig_least_change, options.deadline / 10));
   }
   const auto driver = run.step("driver", [&] {
     return mig::wait_for_gpus(smi, *changes, mig::pci_gpus(host.files), options.expect_gpus,

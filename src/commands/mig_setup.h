@@ -51,6 +51,9 @@ struct MigSetupOptions {
   std::string plan_from;
 };
 
+// What makes no sense whatever the node is. Error: usage.
+base::Status check_mig_words(const MigSetupOptions& options);
+
 // The exit code. `out` is what stdout gets (with its last newline), also empty; a stdout that cannot take it changes
 // nothing about the outcome.
 int mig_setup(Context& context, const MigSetupOptions& options, std::string& out);

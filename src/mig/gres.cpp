@@ -1,6 +1,7 @@
 #include "mig/gres.h"
 
 #include <algorithm>
+#include <cctype>
 #include <map>
 #include <nlohmann/json.hpp>
 
@@ -156,19 +157,60 @@ std::string gres_text(const std::vector<GresEntry>& entries) {
   return base::join(parts, ",");
 }
 
-base::Result<std::vector<GresEntry>> parse_gres(std::string_view text) {
+namespace {
+
+std::string_view without_key(std::string_view text) {
   std::string_view whole = base::trim(text);
   if (whole.starts_with("Gres=")) whole.remove_prefix(5);
-  std::vector<GresEntry> entries;
-  if (whole.empty() || whole == "(null)") return entries;
-  // The socket list "(S:0,1)" has commas of its own.
+  return whole;
+}
+
+// The socket list "(S:0,1)" has commas of its own.
+std::string without_sockets(std::string_view text) {
   std::string flat;
   int depth = 0;
-  for (char c : whole) {
+  for (char c : text) {
     if (c == '(') ++depth;
     if (depth == 0) flat += c;
     if (c == ')' && depth > 0) --depth;
   }
+  return flat;
+}
+
+bool is_gres_entry(std::string_view part) {
+  const auto fields = base::split(part, ':');
+  return fields.size() <= 4 && std::all_of(fields.begin(), fields.end(), [](std::string_view field) {
+           return !field.empty() && std::all_of(field.begin(), field.end(), [](char c) {
+             return std::isalnum(static_cast<unsigned char>(c)) != 0 ||
+                    std::string_view("._+-/").find(c) != std::string_view::npos;
+           });
+         });
+}
+
+}  // namespace
+
+base::Result<std::vector<GresEntry>> parse_given_gres(std::string_view text) {
+  auto entries = parse_gres(text);
+  const std::string_view whole = without_key(text);
+  if (!entries || whole.empty() || whole == "(null)") return entries;
+  const std::string flat = without_sockets(whole);
+  const auto refused = [](const std::string& why) {
+    return Error{ExitCode::usage, why, "write it as Slurm does: gpu:3g.20gb:8,gpu:1g.5gb:16"};
+  };
+  for (std::string_view part : base::split(flat, ',')) {
+    part = base::trim(part);
+    while (part.ends_with('\\')) part.remove_suffix(1);
+    if (!is_gres_entry(part)) return refused("'" + base::printable(part, 80) + "' is no Gres entry");
+  }
+  if (entries->empty()) return refused("'" + base::printable(whole, 80) + "' names no gpu");
+  return entries;
+}
+
+base::Result<std::vector<GresEntry>> parse_gres(std::string_view text) {
+  const std::string_view whole = without_key(text);
+  std::vector<GresEntry> entries;
+  if (whole.empty() || whole == "(null)") return entries;
+  const std::string flat = without_sockets(whole);
   for (std::string_view part : base::split(flat, ',')) {
     part = base::trim(part);
     if (part.empty()) continue;
@@ -197,25 +239,55 @@ base::Result<std::vector<GresEntry>> parse_gres(std::string_view text) {
   return entries;
 }
 
-std::string aws_cli(const std::vector<GresEntry>& entries) {
-  std::string value = gres_text(entries);
-  for (std::size_t at = value.find(','); at != std::string::npos; at = value.find(',', at + 2))
-    value.insert(at, 1, '\\');
-  return "aws pcs update-compute-node-group \\\n"
-         "--cluster-identifier my-cluster \\\n"
-         "--compute-node-group-identifier my-cng-1 \\\n"
-         "--slurm-configuration \\\n"
-         "'gresCustomSettings=[{AutoDetect=nvml}],slurmCustomSettings=[{parameterName=Gres,parameterValue=" +
-         value + "}]'";
-}
+namespace {
 
-std::string aws_json(const std::vector<GresEntry>& entries) {
+nlohmann::ordered_json aws_settings(const std::vector<GresEntry>& entries) {
   nlohmann::ordered_json json;
   json["gresCustomSettings"] = nlohmann::ordered_json::array({{{"AutoDetect", "nvml"}}});
   json["slurmCustomSettings"] =
       nlohmann::ordered_json::array({{{"parameterName", "Gres"}, {"parameterValue", gres_text(entries)}}});
-  return json.dump(2);
+  return json;
 }
+
+std::string as_text(const nlohmann::ordered_json& json, int indent) {
+  return json.dump(indent, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+}
+
+// One word for a POSIX shell, whatever is in it.
+std::string shell_word(const std::string& text) {
+  std::string word = "'";
+  for (const char c : text) word += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return word + "'";
+}
+
+// The AWS command line's shorthand knows no way to write quotes and brackets into a value.
+bool fits_shorthand(const std::string& value) {
+  return std::all_of(value.begin(), value.end(), [](char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) != 0 ||
+           std::string_view(":,._+-/()").find(c) != std::string_view::npos;
+  });
+}
+
+}  // namespace
+
+std::string aws_cli(const std::vector<GresEntry>& entries) {
+  std::string value = gres_text(entries);
+  const bool shorthand = fits_shorthand(value);
+  for (std::size_t at = value.find(','); at != std::string::npos; at = value.find(',', at + 2))
+    value.insert(at, 1, '\\');
+  const std::string settings =
+      shorthand
+          ? "gresCustomSettings=[{AutoDetect=nvml}],slurmCustomSettings=[{parameterName=Gres,parameterValue=" + value +
+                "}]"
+          : as_text(aws_settings(entries), -1);
+  return "aws pcs update-compute-node-group \\\n"
+         "--cluster-identifier my-cluster \\\n"
+         "--compute-node-group-identifier my-cng-1 \\\n"
+         "--slurm-configuration \\\n" +
+         shell_word(settings);
+}
+
+std::string aws_json(const std::vector<GresEntry>& entries) { return as_text(aws_settings(entries), 2); }
 
 GresChange change_of(const std::vector<GresEntry>& before, const std::vector<GresEntry>& after) {
   std::map<std::string, std::pair<unsigned, unsigned>> types;

@@ -47,6 +47,10 @@ std::string gres_text(const std::vector<GresEntry>& entries);  // gpu:3g.20gb:8,
 // "gpu:3g.20gb:8,gpu:1g.5gb:16(S:0)", other Gres passed over. Error (usage): an entry that cannot be read.
 base::Result<std::vector<GresEntry>> parse_gres(std::string_view text);
 
+// As a person gives it (--plan-from): the same, but every entry must be one, and at least one must be of GPUs; "(null)"
+// is none. Error: usage.
+base::Result<std::vector<GresEntry>> parse_given_gres(std::string_view text);
+
 std::string aws_cli(const std::vector<GresEntry>& entries);   // the documented update-compute-node-group call
 std::string aws_json(const std::vector<GresEntry>& entries);  // its --slurm-configuration as JSON
 // What to know before that call: it may replace existing lists.

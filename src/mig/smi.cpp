@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "base/duration.h"
 #include "base/text.h"
 #include "site/site.h"
 
@@ -13,9 +14,20 @@ using base::ExitCode;
 
 namespace {
 
-Error unanswered(const Smi::Call& call) { return as_error(call.answer, call.shown, call.exit, Purpose::question); }
+Error not_started(const Smi::Call& call) {
+  return {ExitCode::time_out, call.shown + ": not started: " + call.not_started,
+          "give more time with --deadline, and see what took it (the times of the steps are in the log)"};
+}
 
-Error undone(const Smi::Call& call) { return as_error(call.answer, call.shown, call.exit, Purpose::change); }
+Error unanswered(const Smi::Call& call) {
+  if (!call.not_started.empty()) return not_started(call);
+  return as_error(call.answer, call.shown, call.exit, Purpose::question);
+}
+
+Error undone(const Smi::Call& call) {
+  if (!call.not_started.empty()) return not_started(call);
+  return as_error(call.answer, call.shown, call.exit, Purpose::change);
+}
 
 }  // namespace
 
@@ -29,6 +41,7 @@ Smi::Call Smi::call(const std::vector<std::string>& arguments, host::millisecond
   if (command.limit <= host::milliseconds::zero()) {
     call.exit.ending = host::Exit::Ending::timed_out;
     call.answer = Answer::timed_out;
+    call.not_started = "no time is left";
     return call;
   }
   call.exit = processes_.run(command);
@@ -126,6 +139,16 @@ Error unproved(Error error) {
 
 Smi::Call RealMigChanges::change(const std::vector<std::string>& arguments, host::milliseconds limit) {
   const host::Deadline mine = smi_.deadline().less(reserve_);
+  if (mine.left() < least_) {
+    Smi::Call none;
+    none.answer = Answer::timed_out;
+    none.exit.ending = host::Exit::Ending::timed_out;
+    none.shown = "nvidia-smi " + base::join(arguments, " ");
+    none.not_started = "of the deadline " + base::show_duration(mine.left()) + " is left for changes, and " +
+                       base::show_duration(least_) + " is the least for one";
+    log_.warn(none.shown + ": not started, " + none.not_started);
+    return none;
+  }
   Smi::Call call = smi_.call(arguments, mine.limit(limit));
   log_.info(call.shown + ": " + host::describe(call.exit));
   return call;
@@ -133,7 +156,7 @@ Smi::Call RealMigChanges::change(const std::vector<std::string>& arguments, host
 
 // A changing call that met its limit: the driver may hang in it, so nothing more is changed; one query tells what is.
 Error RealMigChanges::hung(const Smi::Call& call) {
-  Error error = as_error(Answer::timed_out, call.shown, call.exit, Purpose::change);
+  Error error = undone(call);
   const Smi::Gpus now = smi_.gpus(std::max<host::milliseconds>(smi_.deadline().left(), std::chrono::seconds(1)));
   if (now.answer == Answer::ok) {
     std::vector<std::string> modes;

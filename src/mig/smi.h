@@ -44,8 +44,9 @@ class Smi {
     Answer answer = Answer::failed;
     host::Exit exit;
     std::string shown;
+    std::string not_started;  // why, where the time that is left does not allow it (answer: timed_out)
   };
-  // Changes go through here as well; a call that cannot start any more since time is over answers timed_out.
+  // Changes go through here as well.
   Call call(const std::vector<std::string>& arguments, host::milliseconds limit);
 
   const host::Deadline& deadline() const { return deadline_; }
@@ -102,8 +103,14 @@ class MigChanges {
 class RealMigChanges : public MigChanges {
  public:
   RealMigChanges(Smi& smi, host::Processes& processes, host::Clock& clock, host::Log& log, std::string modprobe,
-                 host::milliseconds reserve)
-      : smi_(smi), processes_(processes), clock_(clock), log_(log), modprobe_(std::move(modprobe)), reserve_(reserve) {}
+                 host::milliseconds reserve, host::milliseconds least)
+      : smi_(smi),
+        processes_(processes),
+        clock_(clock),
+        log_(log),
+        modprobe_(std::move(modprobe)),
+        reserve_(reserve),
+        least_(least) {}
 
   base::Status load_driver() override;
   base::Result<ModeChange> set_mode(const std::vector<Gpu>& gpus, bool on) override;
@@ -111,7 +118,8 @@ class RealMigChanges : public MigChanges {
   base::Result<Built> build(const std::vector<GpuPlan>& plans) override;
 
  private:
-  // A changing call: ends `reserve` before the deadline, so that time is left to ask what became of it.
+  // A changing call: ends `reserve` before the deadline, so that time is left to ask what became of it. With less than
+  // `least` until then it is not begun: one that is killed half-way is worse than none.
   Smi::Call change(const std::vector<std::string>& arguments, host::milliseconds limit);
   base::Error hung(const Smi::Call& call);
   base::Status destroy(const std::vector<std::string>& arguments);
@@ -124,6 +132,7 @@ class RealMigChanges : public MigChanges {
   host::Log& log_;
   std::string modprobe_;  // path; empty: there is none
   host::milliseconds reserve_;
+  host::milliseconds least_;
 };
 
 // Changes nothing: writes down the calls and answers as if they had worked.

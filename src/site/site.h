@@ -106,6 +106,8 @@ inline constexpr milliseconds smi_query_limit = 60s;
 inline constexpr milliseconds mig_mode_limit = 60s;
 inline constexpr milliseconds mig_mode_limit_per_gpu = 15s;
 inline constexpr milliseconds mig_deadline = 600s;
+inline constexpr milliseconds mig_least_deadline = 1s;
+inline constexpr milliseconds mig_least_change = 10s;  // a change that would be cut shorter is not begun
 inline constexpr milliseconds reboot_wait = 120s;
 
 }  // namespace site

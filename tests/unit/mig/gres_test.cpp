@@ -97,6 +97,53 @@ TEST_CASE("Gres texts as Slurm and the AWS command line write them") {
   CHECK(gres_text(*parse_gres("gpu:tesla")) == "gpu:tesla:1");
 }
 
+TEST_CASE("a Gres that a person gives must be one from end to end") {
+  for (const char* text : {"xx;;", "xx", "nvme:2", "gpu:3g.20gb:8,", ",gpu:1", "gpu:a b:1", "gpu::1",
+                           "gpu:3g.20gb:8;gpu:1", "gpu:a:b:c:d", "Gres=", "gpu:$(x):1", "gpu:'x':1"}) {
+    CAPTURE(text);
+    const auto entries = parse_given_gres(text);
+    if (std::string_view(text) == "Gres=") {
+      CHECK(entries);  // Slurm's empty list
+      continue;
+    }
+    REQUIRE_FALSE(entries);
+    CHECK(entries.error().code == base::ExitCode::usage);
+    CHECK_FALSE(entries.error().cure.empty());
+  }
+  for (const char* text : {"", "(null)", "gpu:8", "gpu", "gpu:3g.20gb:8(S:0-1),gpu:1g.5gb+me:16,shard:4",
+                           "Gres=gpu:nvidia_h200:8", "gpu:3g.20gb:8\\,gpu:1g.5gb:16"}) {
+    CAPTURE(text);
+    CHECK(parse_given_gres(text));
+  }
+}
+
+TEST_CASE("a type out of a hostile file cannot break out of the quotes of the AWS command line") {
+  for (const std::string type :
+       {"x'; touch /tmp/oops; echo '", "a\"b", "a]}", "a b", "$(reboot)", "`x`", "a\\", "\xff"}) {
+    CAPTURE(type);
+    const std::string call = aws_cli({{type, 1}});
+    const std::size_t begin = call.find('\'');
+    REQUIRE(begin != std::string::npos);
+    // As a shell reads it: quoted text, and \' between two quotes.
+    std::string word;
+    bool open = false;
+    for (std::size_t i = begin; i < call.size(); ++i) {
+      if (call[i] == '\'') {
+        open = !open;
+      } else if (open) {
+        word += call[i];
+      } else {
+        REQUIRE(call.substr(i, 2) == "\\'");
+        word += call[++i];
+      }
+    }
+    CHECK_FALSE(open);
+    const auto json = nlohmann::json::parse(word);
+    if (type != "\xff") CHECK(json["slurmCustomSettings"][0]["parameterValue"] == "gpu:" + type + ":1");
+    CHECK_FALSE(aws_json({{type, 1}}).empty());
+  }
+}
+
 TEST_CASE("the AWS forms: escaped commas on the command line, none in JSON, AutoDetect alone") {
   const std::vector<GresEntry> entries{{"3g.20gb", 8}, {"2g.10gb", 8}, {"1g.5gb", 16}};
   CHECK(aws_cli(entries) ==

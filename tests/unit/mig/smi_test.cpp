@@ -28,7 +28,7 @@ struct World {
   fakes::FakeProcesses processes{clock};
   fakes::MemoryLog log;
   Smi smi{processes, "/usr/bin/nvidia-smi", host::Deadline(clock, 600s)};
-  RealMigChanges changes{smi, processes, clock, log, "/usr/sbin/modprobe", 10s};
+  RealMigChanges changes{smi, processes, clock, log, "/usr/sbin/modprobe", 10s, 5s};
 
   World& answer(const std::string& line, host::Exit exit) {
     processes.answer(line, std::move(exit));
@@ -457,6 +457,26 @@ TEST_CASE("only the missing compute instances are made where the GPU instances a
   const auto built = world.changes.build({plan});
   REQUIRE(built);
   CHECK(built->outcomes.front().done);
+}
+
+TEST_CASE("a change is not begun with less time than it needs, which is told as a time-out") {
+  World world;
+  world.answer(query, exited(0, row("Disabled", "Disabled")));
+  Smi smi(world.processes, "/usr/bin/nvidia-smi", host::Deadline(world.clock, 14s));  // 4 s before the 10 s kept back
+  RealMigChanges late(smi, world.processes, world.clock, world.log, "/usr/sbin/modprobe", 10s, 5s);
+  const auto mode = late.set_mode({gpu()}, true);
+  REQUIRE_FALSE(mode);
+  CHECK(mode.error().code == base::ExitCode::time_out);
+  CHECK(mode.error().what.find("not started") != std::string::npos);
+  CHECK(mode.error().what.find("Disabled, Disabled") != std::string::npos);
+  const auto cleared = late.clear(gpu());
+  REQUIRE_FALSE(cleared);
+  CHECK(cleared.error().code == base::ExitCode::time_out);
+  CHECK_FALSE(late.build({building()}));
+  CHECK(world.count("-mig") + world.count("-dci") + world.count("-cgi") == 0);
+  RealMigChanges in_time(smi, world.processes, world.clock, world.log, "/usr/sbin/modprobe", 9s, 5s);
+  world.answer("nvidia-smi -i " + bus + " -mig 1", exited(0, "All done.\n"));
+  CHECK(in_time.set_mode({gpu()}, true));
 }
 
 TEST_CASE("no call is made once time is over") {
