@@ -27,6 +27,8 @@ using Duration = site::milliseconds;
 
 constexpr unsigned most_gpus = 1024;  // far over any node's; keeps a typing error from costing the node its memory
 
+constexpr unsigned most_requeues = 1000;
+
 template <class E>
 using Choices = std::vector<std::pair<std::string, E>>;
 
@@ -39,6 +41,35 @@ std::string exit_code_help() {
   return text + "  128+n   stopped by signal n\n";
 }
 
+// What the help shows instead of CLI11's "UINT:UINT in [1 - 18]".
+template <class N>
+CLI::Validator range(N least, N most) {
+  return CLI::Range(least, most).description("");
+}
+
+template <class N>
+std::string number_from(N least, N most) {
+  return "NUMBER, " + std::to_string(least) + " to " + std::to_string(most);
+}
+
+const std::string duration_type = "SECONDS, 0 to 86400";
+
+// A name as systemd takes it (systemd.unit(5)); a pattern would mean several units, a '-' in front an option.
+std::string fault_of_unit(const std::string& name) {
+  constexpr std::string_view allowed =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789:-_.\\@";  // systemd's VALID_CHARS_WITH_AT
+  const bool is_name = !name.empty() && name.size() < 256 && name.front() != '-' && name.front() != '.' &&
+                       name.find_first_not_of(allowed) == std::string::npos;
+  return is_name ? "" : "'" + base::printable(name, 60) + "' is no name of a systemd unit";
+}
+
+// An empty prefix would take every node for one that has IMEX.
+std::string fault_of_instance_type(const std::string& prefix) {
+  const bool is_type = !prefix.empty() && prefix.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789.-") ==
+                                              std::string::npos;
+  return is_type ? "" : "'" + base::printable(prefix, 60) + "' is no beginning of an instance type";
+}
+
 void add_duration(CLI::App& app, const std::string& name, Duration& into, const std::string& help) {
   app.add_option_function<std::string>(
          name,
@@ -48,7 +79,7 @@ void add_duration(CLI::App& app, const std::string& name, Duration& into, const 
            into = *duration;
          },
          help)
-      ->type_name("TIME")
+      ->type_name(duration_type)
       ->default_str(base::show_duration(into))
       ->take_last();
 }
@@ -67,7 +98,7 @@ void add_auto_duration(CLI::App& app, const std::string& name, std::optional<Dur
            into = *duration;
          },
          help)
-      ->type_name("TIME")
+      ->type_name("auto, or " + duration_type)
       ->default_str("auto")
       ->take_last();
 }
@@ -98,9 +129,15 @@ void add_choice(CLI::App& app, const std::string& name, E& into, const Choices<E
 }
 
 void add_gate(CLI::App& app, commands::ImexGateOptions& gate) {
-  app.add_option("--unit", gate.unit, "the systemd unit of IMEX")->take_last()->capture_default_str();
+  app.add_option("--unit", gate.unit, "the systemd unit of IMEX")
+      ->check(CLI::Validator(fault_of_unit, ""))
+      ->type_name("NAME")
+      ->take_last()
+      ->capture_default_str();
   app.add_option("--instance-types", gate.instance_types, "prefixes of the instance types that have IMEX, by commas")
       ->delimiter(',')
+      ->check(CLI::Validator(fault_of_instance_type, ""))
+      ->type_name("PREFIX,...")
       ->capture_default_str();
   app.add_option_function<std::string>(
          "--unknown-type",
@@ -138,11 +175,14 @@ void add_imex_prolog(CLI::App& app, commands::ImexPrologOptions& options) {
   add_duration(app, "--domain-timeout", options.domain_timeout, "until every pair of the domain is connected");
   add_duration(app, "--settle", options.settle, "how long the domain must hold UP without change");
   app.add_option("--max-domain-nodes", options.max_domain_nodes, "most nodes of one domain")
-      ->check(CLI::Range(std::size_t{1}, site::max_job_nodes))
+      ->check(range(std::size_t{1}, site::max_job_nodes))
+      ->type_name(number_from(std::size_t{1}, site::max_job_nodes))
       ->take_last()
       ->capture_default_str();
   app.add_flag("--drop-persist", options.drop_persist, "after a KILL move IMEX' persist.dat aside");
-  app.add_option("--scontrol", options.scontrol, "path of scontrol; empty: looked for")->take_last();
+  app.add_option("--scontrol", options.scontrol, "path of scontrol; empty: looked for")
+      ->type_name("PATH")
+      ->take_last();
 }
 
 void add_imex_epilog(CLI::App& app, commands::ImexEpilogOptions& options) {
@@ -162,17 +202,19 @@ void add_layout(CLI::App& app, std::vector<std::string>& layouts, std::string& f
          "--layout", layouts,
          "what every GPU is split into: '3g.20gb:1,1g.5gb:2', profile IDs '9,14', none; 'SEL=...' (repeated) for "
          "some GPUs: 0, 0-3, bus id, UUID, model:H200")
+      ->type_name("LAYOUT")
       ->expected(1)
       ->take_all();
-  app.add_option("--layout-file", file, "layouts as JSON, or mig-parted's YAML")->take_last();
-  app.add_option("--layout-name", name, "which of mig-parted's mig-configs")->take_last();
+  app.add_option("--layout-file", file, "layouts as JSON, or mig-parted's YAML")->type_name("FILE")->take_last();
+  app.add_option("--layout-name", name, "which of mig-parted's mig-configs")->type_name("LABEL")->take_last();
 }
 
 void add_mig_setup(CLI::App& app, commands::MigSetupOptions& options) {
   add_layout(app, options.layouts, options.layout_file, options.layout_name);
   add_duration(app, "--driver-timeout", options.driver_timeout, "how long to wait for the driver and for every GPU");
   app.add_option("--expect-gpus", options.expect_gpus, "wait until this many GPUs answer")
-      ->check(CLI::Range(1U, most_gpus))
+      ->check(range(1U, most_gpus))
+      ->type_name(number_from(1U, most_gpus))
       ->take_last();
   app.add_flag("--force", options.force, "change GPUs although slurmd or a GPU process runs");
   add_choice<MigReboot>(app, "--reboot", options.reboot,
@@ -188,8 +230,10 @@ void add_mig_setup(CLI::App& app, commands::MigSetupOptions& options) {
   add_duration(app, "--deadline", options.deadline, "limit of the whole run");
   app.add_flag("--check", options.check, "check the layout against this node's driver, or --board; changes nothing");
   app.add_option("--board", options.board_file, "with --check: saved output of `nvidia-smi mig -lgip` and `-lgipp`")
+      ->type_name("FILE")
       ->take_last();
   app.add_option("--plan-from", options.plan_from, "'gpu:3g.20gb:8,...' as configured now: tell what the change means")
+      ->type_name("GRES")
       ->take_last();
 }
 
@@ -219,8 +263,31 @@ void add_validate(CLI::App& app, commands::ValidateOptions& options) {
                "mig: judge this boot's status file only, for ExecCondition= of slurmd.service");
   app.add_flag("--requeue", options.job.requeue, "job: requeue a job that did not get the GPU it asked for");
   app.add_option("--max-requeues", options.job.max_requeues, "job: not more often than this")
+      ->check(range(0U, most_requeues))
+      ->type_name(number_from(0U, most_requeues))
       ->take_last()
       ->capture_default_str();
+}
+
+// Words that the chosen checks do not look at: whoever wrote them expects something else of the run. Asked of the
+// command line only: the section of a config file holds the words of every check.
+base::Status check_validate_words(const CLI::App& command, ValidateWhat what) {
+  const auto given = [&](const char* option) { return command.get_option(option)->count() > 0; };
+  const auto refuse = [](const std::string& option, const std::string& with) {
+    return Error{ExitCode::usage, option + " " + with, "leave one of them out; see gpu-prolog validate --help"};
+  };
+  const bool everything = what == ValidateWhat::everything;
+  if (given("--gate") && what != ValidateWhat::mig) return refuse("--gate", "goes with validate mig only");
+  if (given("--gate") && given("--srun")) return refuse("--gate", "does not go with --srun");
+  for (const char* option : {"--layout", "--layout-file", "--layout-name"}) {
+    if (!given(option)) continue;
+    if (given("--gate")) return refuse("--gate", std::string("looks at the status file only, and not at ") + option);
+    if (what != ValidateWhat::mig && !everything) return refuse(option, "goes with validate mig only");
+  }
+  for (const char* option : {"--requeue", "--max-requeues"}) {
+    if (given(option) && what != ValidateWhat::job && !everything) return refuse(option, "goes with validate job only");
+  }
+  return base::ok();
 }
 
 // The app holds references into the options, so both are made and kept together.
@@ -233,8 +300,11 @@ struct Parser {
     app.require_subcommand(0, 1);
     app.set_help_flag("-h,--help", "this help");
     app.add_option("--config", options.config_file, "config file; default /etc/gpu-prolog.toml, which may be absent")
+        ->type_name("FILE")
         ->take_last();
-    app.add_option("--root", options.root, "read and write inside this folder, for tests and rehearsal")->take_last();
+    app.add_option("--root", options.root, "read and write inside this folder, for tests and rehearsal")
+        ->type_name("DIR")
+        ->take_last();
     app.add_flag("--dry-run", options.dry_run, "read for real, change nothing, print the steps");
     app.add_flag("--json", options.json, "one JSON object on stdout");
     app.add_option_function<std::string>(
@@ -283,7 +353,7 @@ struct Parser {
     command->set_help_flag("-h,--help", "this help");
     command->footer(
         "Global options, before or after the word: --config FILE, --root DIR, --dry-run, --json, --log-level "
-        "LEVEL\n\n" +
+        "LEVEL\nSECONDS may have a unit: 30s, 2m, 500ms\n\n" +
         examples + "\n" + exit_code_help());
     add(*command);
   }
@@ -295,9 +365,16 @@ struct Parser {
     } catch (const CLI::CallForHelp&) {
       const auto chosen = app.get_subcommands();
       help = chosen.empty() ? app.help() : chosen.front()->help("gpu-prolog");
+    } catch (const CLI::ExtrasError&) {
+      // CLI11's own words tell them from the last to the first.
+      const std::vector<std::string> extras = app.remaining(true);
+      return Error{ExitCode::usage, "unknown: " + base::printable(base::join(extras, " "), 400),
+                   "see gpu-prolog --help, or COMMAND --help"};
     } catch (const CLI::ParseError& error) {
       return Error{ExitCode::usage, base::printable(error.what(), 400), "see gpu-prolog --help, or COMMAND --help"};
     }
+    const CLI::App* validate = app.get_subcommand("validate");
+    if (help.empty() && validate->parsed()) return check_validate_words(*validate, options.validate.what);
     return base::ok();
   }
 };

@@ -129,6 +129,15 @@ void MigReport::write(Context& context) {
   status_.time = mig::utc(context.host.clock.wall());
   const std::string json = mig::to_json(status_);
   for (std::string_view path : {site::mig_status_run, site::mig_status_lib}) {
+    // Through a link, or in a folder of somebody else, it would be written where others have their say, and the gate
+    // would not believe it.
+    const std::string folder(path.substr(0, path.rfind('/')));
+    if (const std::string fault = mig::folder_fault(context.host.files, folder, true); !fault.empty()) {
+      if (!told_.insert(folder).second) continue;
+      context.run.log().error("the status is not written to " + std::string(path) + ": " + fault +
+                              "; remove it, or make it root's and writable by root only, then run mig-setup again");
+      continue;
+    }
     if (auto written = context.host.files.replace(std::string(path), json, 0644); !written) {
       context.run.log().warn("the status cannot be written: " + written.error().what);
       // The status of an earlier run would let the gate pass a node that this run has changed: none is better.

@@ -1,6 +1,7 @@
 // What a run of mig-setup leaves: the status file, the words on stdout, the exit code.
 #pragma once
 
+#include <set>
 #include <string>
 #include <vector>
 
@@ -46,6 +47,7 @@ class MigReport {
   MigPrint print_;
   std::string plan_from_;
   std::vector<std::string> change_;
+  std::set<std::string> told_;  // folders that no status is written into
 };
 
 // What a person or a program gets on stdout. Empty for the forms of the AWS call where there is no device for Slurm: an

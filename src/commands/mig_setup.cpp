@@ -81,8 +81,14 @@ Status check_root(const Context& context) {
 // The folders of the lock, the status and the marker. /var may be read-only this early: then without.
 void make_folders(Context& context) {
   for (std::string_view folder : {site::run_dir, site::lib_dir}) {
-    if (auto made = context.host.files.make_directory(std::string(folder), 0755); !made)
+    const std::string path(folder);
+    const std::string fault = mig::folder_fault(context.host.files, path, true);
+    const auto made = context.host.files.make_directory(path, 0755);
+    if (!made) {
       context.run.log().warn(made.error().what);
+    } else if (!fault.empty() && mig::folder_fault(context.host.files, path, true).empty()) {
+      context.run.log().warn(fault + ": its mode is 0755 again; find out what made it so");
+    }
   }
 }
 

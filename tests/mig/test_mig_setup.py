@@ -329,6 +329,13 @@ def test_a_bad_mig_parted_file_is_refused_and_nothing_is_touched(make_node, name
         assert re.search(r"\(line \d+\)", r.err), r
 
 
+@pytest.mark.parametrize("text", ["\ufeff{\"layout\": \"7g.141gb:1\"}"])
+def test_a_byte_order_mark_before_a_json_file_does_no_harm(make_node, text):
+    node = make_node("H200", prepare=lambda n: n.put("/etc/mig.json", text))
+    r = node.mig_setup("--layout-file", "/etc/mig.json")
+    assert r.code == 0 and node.layout(0) == ({"7g.141gb": 1}, 0), r
+
+
 @pytest.mark.parametrize("text", ["", "{", "[]", "null", "{\"gpus\": 3}", "\x00\x01\x02", "{}", "17"])
 def test_an_empty_or_damaged_json_file_is_refused_and_nothing_is_touched(make_node, text):
     node = make_node("H200", prepare=lambda n: n.put("/etc/mig.json", text))
@@ -1348,6 +1355,23 @@ def test_a_layout_without_devices_prints_no_call_with_an_empty_value(make_node, 
     assert r.code == 0 and r.out == "" and "no Gres" in r.err, r
 
 
+@pytest.mark.parametrize("name", ["NVIDIA H200'; touch oops; echo '", "NVIDIA $(touch oops)", "NVIDIA H200`touch oops`", "NVIDIA ]}'\"\\"])
+def test_offline_a_hostile_product_name_is_one_word_of_the_printed_call_for_a_shell(tmp_path, name):
+    board = board_file(tmp_path, "lgip.txt", "lgipp.txt", "L.txt")
+    text = open(board).read()
+    assert "NVIDIA H200 (UUID" in text
+    open(board, "w").write(text.replace("NVIDIA H200 (UUID", name + " (UUID"))
+    r = laptop(tmp_path, "--layout", "none", "--check", "--print=aws-cli", "--board", board)
+    assert r.returncode == 0, r
+    folder = tmp_path / "shell"
+    folder.mkdir()
+    shell = subprocess.run(["/bin/sh", "-c", "aws() { for a in \"$@\"; do printf '%s\\n' \"$a\"; done; }\n" + r.stdout], cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=10)
+    assert shell.returncode == 0 and os.listdir(folder) == [], (r.stdout, shell)
+    words = shell.stdout.splitlines()
+    assert words[:2] == ["pcs", "update-compute-node-group"] and len(words) == 8, words
+    assert json.loads(words[-1])["slurmCustomSettings"][0]["parameterValue"] == "gpu:%s:1" % name.lower().replace(" ", "_"), words
+
+
 @pytest.mark.parametrize("layout", ["3g.71gb:3", "3g.71gb:2,1g.18gb:1", "1g.10gb:1", "999"])
 def test_offline_what_cannot_be_is_refused_with_2(tmp_path, layout):
     r = laptop(tmp_path, "--layout", layout, "--check", "--board", board_file(tmp_path, "lgip.txt", "lgipp.txt"))
@@ -1471,6 +1495,49 @@ def test_a_mistake_in_the_config_file_is_2_and_nothing_is_touched(make_node, tex
     r = node.mig_setup("--layout", MIX_WORDS)
     assert r.code == 2, r
     assert_untouched(node, r, before)
+
+
+@pytest.mark.parametrize("change,word,code", [
+    ("mkdir /run/elsewhere; ln -s /run/elsewhere /run/gpu-prolog", "symbolic link", 3),
+    ("mkdir /run/gpu-prolog; chown 1000 /run/gpu-prolog", "does not belong to root", 3),
+    ("mkdir /run/gpu-prolog; chmod 777 /run/gpu-prolog", "can be written by group or others", 0)])
+def test_no_status_is_written_where_others_have_their_say(make_node, change, word, code):
+    node = make_node("H200")
+    assert node.sh("set -e; " + change).returncode == 0
+    r = node.mig_setup("--layout", MIX_WORDS)
+    assert r.code == code and word in r.err and "/run/gpu-prolog" in r.err, r
+    there = node.sh("ls -ld /run/gpu-prolog; ls /run/gpu-prolog/ /run/elsewhere 2>/dev/null").stdout
+    if code:
+        assert "mig-setup.json" not in there, there
+        assert r.changing() == [] and node.run("validate", "mig", "--gate").code == 1
+    else:
+        assert there.startswith("drwxr-xr-x") and node.run("validate", "mig", "--gate").code == 0, there
+
+
+def test_a_change_is_not_begun_with_less_time_than_it_needs(make_node):
+    node = make_node("H200", time_scale=1.0, costs=dict(listing=2.0))
+    before = node.state()["gpus"]
+    r = node.mig_setup("--layout", MIX_WORDS, "--deadline", "6s", timeout=30)
+    assert r.code == 6 and "not started" in r.err and "--deadline" in r.err, r
+    assert r.changing() == [] and node.state()["gpus"] == before
+    assert r.seconds < 15
+
+
+@pytest.mark.parametrize("words", [["--deadline", "0"], ["--deadline", "10ms"], ["--plan-from", "xx;;"], ["--plan-from", "nvme:2"], ["--plan-from", "gpu:a b:1"]])
+@pytest.mark.parametrize("more", [[], ["--check"], ["--dry-run"]])
+def test_a_deadline_of_nothing_and_a_gres_that_is_none_are_2_and_nothing_is_touched(make_node, words, more):
+    node = make_node("H200")
+    before = node.state()
+    r = node.mig_setup("--layout", MIX_WORDS, *words, *more)
+    assert r.code == 2 and words[0] in r.err and r.out == "", r
+    assert_untouched(node, r, before)
+
+
+def test_a_tool_that_floods_is_told_to_have_printed_too_much(make_node):
+    node = make_node("H200")
+    node.rule("-lgip( |$)", dict(flood=True), times=99)
+    r = node.mig_setup("--layout", MIX_WORDS, "--deadline", "4s", timeout=30)
+    assert r.code == 6 and "printed more than 1048576 bytes" in r.err, r
 
 
 @pytest.mark.parametrize("words", [["--reboot", "always"], ["--print", "xml"], ["--deadline", "soon"], ["--frobnicate"], ["--expect-gpus", "-1"], ["extra"], ["--board", "/etc/hosts"]])

@@ -141,6 +141,14 @@ def test_the_gates_json_is_one_object(ready):
     assert isinstance(json.loads(j.out), dict)
 
 
+@pytest.mark.parametrize("words", [["mig", "--gate", "--layout", "9"], ["mig", "--gate", "--layout-file", "/etc/x"], ["mig", "--gate", "--requeue"], ["job", "--gate"], ["--gate"],
+                                   ["cluster", "--layout", "9"], ["mig", "--max-requeues", "2"]])
+def test_words_that_the_check_does_not_look_at_are_2(ready, words):
+    r = ready.run("validate", *words)
+    assert r.code == 2 and ("goes with" in r.err or "looks at" in r.err), r
+    assert r.out == "" and r.calls == []
+
+
 def test_a_dry_run_neither_opens_nor_shuts_the_gate(make_node):
     node = make_node("H200")
     assert node.mig_setup("--layout", MIX_WORDS, "--dry-run").code == 0

@@ -145,6 +145,69 @@ TEST_CASE("options that nobody knows, values that do not fit, values that are mi
   check_refused({"imex-prolog", "--max-domain-nodes=65537"}, "--max-domain-nodes");
 }
 
+TEST_CASE("words that the chosen check of validate does not look at are refused") {
+  for (const Arguments& wrong :
+       {Arguments{"validate", "mig", "--gate", "--layout", "9"},
+        Arguments{"validate", "mig", "--gate", "--layout-file", "/x"},
+        Arguments{"validate", "mig", "--gate", "--layout-name", "x"}, Arguments{"validate", "mig", "--gate", "--srun"},
+        Arguments{"validate", "job", "--gate"}, Arguments{"validate", "--gate"},
+        Arguments{"validate", "imex", "--gate"}, Arguments{"validate", "cluster", "--gate"}}) {
+    check_refused(wrong, "--gate");
+  }
+  for (const char* word : {"imex", "job", "cluster"}) {
+    check_refused({"validate", word, "--layout", "9"}, "--layout goes with validate mig");
+    check_refused({"validate", word, "--layout-file", "/x"}, "--layout-file goes with validate mig");
+    check_refused({"validate", word, "--layout-name", "x"}, "--layout-name goes with validate mig");
+  }
+  for (const char* word : {"imex", "mig", "cluster"}) {
+    check_refused({"validate", word, "--requeue"}, "--requeue goes with validate job");
+    check_refused({"validate", word, "--max-requeues", "2"}, "--max-requeues goes with validate job");
+  }
+}
+
+TEST_CASE("unknown words are told in the order they were given in") {
+  check_refused({"imex-prolog", "--b", "--a", "z"}, "unknown: --b --a z");
+  check_refused({"--b", "imex-prolog", "--a"}, "unknown: --b --a");
+}
+
+TEST_CASE("a unit's name that systemd would not take, or take for several, is refused in words and in the file") {
+  for (const char* name : {"", "*", "nvidia-*", "nvidia imex", " nvidia-imex", "nvidia-imex ", "nvidia?", "[a]", "-x",
+                           "../x", "a/b", "a;b", "nvidia-imex\n", "\xc3\xa4"}) {
+    CAPTURE(name);
+    for (const char* command : {"imex-prolog", "imex-epilog"}) {
+      if (*name != '\0') check_refused({command, "--unit", name}, "is no name of a systemd unit");
+      CHECK_FALSE(parse({command, std::string("--unit=") + name}));
+      if (std::string(name).find('\n') != std::string::npos) continue;
+      check_config_refused("[" + std::string(command) + "]\nunit = '" + name + "'\n", 2,
+                           "is no name of a systemd unit");
+    }
+  }
+  for (const char* name : {"nvidia-imex", "nvidia-imex.service", "imex@0.service", "a\\x2db", "A:b_c"}) {
+    CAPTURE(name);
+    CHECK(good({"imex-prolog", "--unit", name}).imex_prolog.gate.unit == name);
+  }
+}
+
+TEST_CASE("an instance type's prefix that every node would match is refused") {
+  for (const char* text : {"\"\"", "[\"p6e-gb200\", \"\"]", "[\" \"]", "\"*\""}) {
+    check_config_refused("[imex-prolog]\ninstance-types = " + std::string(text) + "\n", 2,
+                         "is no beginning of an instance type");
+  }
+}
+
+TEST_CASE("no --help shows a program's words for a type") {
+  for (const char* command : {"", "imex-prolog", "imex-epilog", "mig-setup", "validate"}) {
+    CAPTURE(command);
+    const auto parsed = parse(*command == '\0' ? Arguments{"--help"} : Arguments{command, "--help"});
+    REQUIRE(parsed);
+    for (const char* word : {"UINT", "INT", "TEXT", "FLOAT", " in ["}) {
+      CAPTURE(word);
+      CHECK(parsed->help.find(word) == std::string::npos);
+    }
+  }
+  CHECK(parse({"imex-prolog", "--help"})->help.find("--settle SECONDS, 0 to 86400 [3.00 s]") != std::string::npos);
+}
+
 TEST_CASE("durations that are none") {
   for (const char* option :
        {"--deadline", "--stop-timeout", "--start-timeout", "--ready-timeout", "--domain-timeout", "--settle"}) {
@@ -231,6 +294,17 @@ TEST_CASE("every option of imex-epilog is taken, and leaves the prolog's alone")
   CHECK(options.imex_epilog.force);
   CHECK(options.imex_prolog.gate.unit == "nvidia-imex");
   CHECK(options.imex_prolog.stop_timeout == 15s);
+}
+
+TEST_CASE("words that the chosen check of validate looks at are taken, and a config file holds those of every check") {
+  good({"validate", "mig", "--gate", "--strict"});
+  good({"validate", "mig", "--layout", "9"});
+  good({"validate", "--layout", "9"});
+  good({"validate", "job", "--requeue", "--max-requeues", "2"});
+  good({"validate", "--requeue"});
+  const std::string file = "[validate]\nlayout = \"9\"\nrequeue = true\n";
+  CHECK(good({"validate", "mig", "--gate"}, file).validate.mig.gate);
+  CHECK(good({"validate", "job"}, file).validate.job.requeue);
 }
 
 TEST_CASE("global options stand before or after the word") {

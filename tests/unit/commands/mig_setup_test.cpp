@@ -109,3 +109,49 @@ TEST_CASE("a drifted name is right as well without asking for profiles") {
   CHECK(run(world, layout("3g.70gb:2")).code == 0);
   CHECK(world.processes.calls.size() == 3);
 }
+
+TEST_CASE("no status is written through a link or into a folder of somebody else, which is told with its reason") {
+  using Kind = host::FileStatus::Kind;
+  struct Case {
+    Kind kind;
+    uid_t uid;
+    std::string word;
+  };
+  for (const Case& one : {Case{Kind::link, 0, "symbolic link"}, Case{Kind::directory, 1000, "does not belong to root"},
+                          Case{Kind::fifo, 0, "a pipe"}}) {
+    CAPTURE(one.word);
+    World world;
+    world.split();
+    world.files.allow_changes().directory("/run/gpu-prolog", 0755, one.uid);
+    world.files.tree.at("/run/gpu-prolog").status.kind = one.kind;
+    world.files.fail_change("/run/gpu-prolog", EPERM);  // as the real make_directory() does not follow or repair these
+    run(world, layout("3g.71gb:2"));
+    CHECK_FALSE(world.files.tree.contains("/run/gpu-prolog/mig-setup.json"));
+    CHECK(world.files.tree.contains("/var/lib/gpu-prolog/mig-setup.json"));
+    std::size_t told = 0;
+    for (const auto& line : world.log.lines) told += line.find(one.word) != std::string::npos ? 1U : 0U;
+    CHECK(told == 1);
+  }
+}
+
+TEST_CASE("a folder that others may write is made right again, which is told") {
+  World world;
+  world.split();
+  world.files.allow_changes().directory("/run/gpu-prolog", 0777);
+  CHECK(run(world, layout("3g.71gb:2")).code == 0);
+  CHECK(world.files.tree.at("/run/gpu-prolog").status.permissions == 0755);
+  CHECK(world.files.tree.contains("/run/gpu-prolog/mig-setup.json"));
+  CHECK(world.log.has("WARN /run/gpu-prolog can be written"));
+}
+
+TEST_CASE("a deadline of nothing is refused, also for a check") {
+  for (const bool check : {false, true}) {
+    World world;
+    world.files.allow_changes();
+    MigSetupOptions options = layout("3g.71gb:2");
+    options.deadline = std::chrono::milliseconds(0);
+    options.check = check;
+    CHECK(run(world, options).code == 2);
+    CHECK(world.processes.calls.empty());
+  }
+}
