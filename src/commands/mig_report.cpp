@@ -242,7 +242,12 @@ std::vector<std::string> tell_change(Context& context, const std::string& before
   const auto scontrol = find_scontrol(context);
   if (scontrol) {
     const host::Exit exit = ask_slurm(context, *scontrol, {"-o", "show", "node"});
-    if (exit.succeeded() && !exit.cut) stale = mig::stale_nodes(exit.out, *old, after);
+    if (answered(exit)) {
+      stale = mig::stale_nodes(exit.out, *old, after);
+    } else {
+      context.run.log().warn("which nodes still advertise the old layout is not known: scontrol show node: " +
+                             host::describe(exit));
+    }
   }
   return mig::tell(mig::change_of(*old, after), stale);
 }

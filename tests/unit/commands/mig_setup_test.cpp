@@ -155,3 +155,17 @@ TEST_CASE("a deadline of nothing is refused, also for a check") {
     CHECK(world.processes.calls.empty());
   }
 }
+
+TEST_CASE("a scontrol that gives no answer is told where a change of layout is to be explained") {
+  for (const host::Exit& silent : {fakes::timed_out(), exited(1, "", "Unable to contact slurm controller")}) {
+    World world;
+    world.split();
+    world.files.allow_changes().file("/usr/bin/scontrol", "", 0755);
+    world.answer("scontrol -o show node", silent);
+    MigSetupOptions options = layout("3g.71gb:2");
+    options.plan_from = "gpu:7g.141gb:1";
+    CHECK(run(world, options).code == 0);
+    CHECK(world.log.has("WARN which nodes still advertise the old layout is not known"));
+    CHECK(world.log.has("gone: 7g.141gb"));
+  }
+}
