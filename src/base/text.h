@@ -50,6 +50,10 @@ std::vector<std::string_view> split(std::string_view text, char separator);
 // Words between runs of white space; no empty words.
 std::vector<std::string_view> words(std::string_view text);
 
+// Whether the brackets of a JSON text stand more than `limit` deep in each other. Looked at before parsing: a parser
+// pays for every one of them.
+bool nests_deeper_than(std::string_view json, std::size_t limit);
+
 std::string join(const std::vector<std::string>& parts, std::string_view separator);
 
 std::string lower(std::string_view text);

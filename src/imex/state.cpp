@@ -1,7 +1,9 @@
 #include "imex/state.h"
 
 #include <cerrno>
+#include <limits>
 #include <nlohmann/json.hpp>
+#include <stdexcept>
 
 #include "base/text.h"
 #include "site/site.h"
@@ -14,11 +16,28 @@ using Json = nlohmann::json;
 
 namespace {
 
+// A state has a few hundred bytes, one of an 18-node domain with IPv6 addresses about a thousand.
+constexpr std::size_t largest_state = 64U << 10U;
+constexpr std::size_t deepest_state = 4;
+
 bool agree(const std::string& a, const std::string& b) { return a.empty() || b.empty() || a == b; }
 
 Error damaged(const std::string& why) {
   return Error{ExitCode::surroundings, "the state file " + std::string(site::imex_state) + " is damaged: " + why,
                "it is rewritten by the next run"};
+}
+
+// 0 where there is none. nlohmann would turn 1.5, -1 and 5000000000 into some pid, and that one may be anybody's.
+std::uint64_t number(const Json& json, const char* key, std::uint64_t most) {
+  const auto found = json.find(key);
+  if (found == json.end()) return 0;
+  if (!found->is_number_unsigned() || found->get<std::uint64_t>() > most)
+    throw std::out_of_range(std::string(key) + " is no number that it can be");
+  return found->get<std::uint64_t>();
+}
+
+pid_t pid(const Json& json, const char* key) {
+  return static_cast<pid_t>(number(json, key, std::numeric_limits<pid_t>::max()));
 }
 
 }  // namespace
@@ -67,6 +86,7 @@ std::string render_state(const State& state) {
 }
 
 base::Result<State> parse_state(std::string_view text) {
+  if (base::nests_deeper_than(text, deepest_state)) return damaged("it is nested deeper than any state");
   const Json json = Json::parse(text, nullptr, false);
   if (!json.is_object()) return damaged("it is no JSON object");
   State state;
@@ -79,9 +99,9 @@ base::Result<State> parse_state(std::string_view text) {
     state.unit = json.at("unit").get<std::string>();
     state.nodes_config = json.at("nodes_config").get<std::string>();
     state.addresses = json.value("addresses", std::vector<std::string>{});
-    state.main_pid = json.value("main_pid", 0);
-    state.main_start_time = json.value("main_start_time", std::uint64_t{0});
-    state.prolog_pid = json.value("prolog_pid", 0);
+    state.main_pid = pid(json, "main_pid");
+    state.main_start_time = number(json, "main_start_time", std::numeric_limits<std::uint64_t>::max());
+    state.prolog_pid = pid(json, "prolog_pid");
     const std::string phase = json.at("phase").get<std::string>();
     if (phase == show(Phase::changing)) {
       state.phase = Phase::changing;
@@ -92,14 +112,14 @@ base::Result<State> parse_state(std::string_view text) {
     } else {
       return damaged("unknown phase '" + base::printable(phase) + "'");
     }
-  } catch (const Json::exception& exception) {
+  } catch (const std::exception& exception) {
     return damaged(exception.what());
   }
   return state;
 }
 
 std::optional<State> read_state(const host::Files& files, std::string& damage) {
-  const auto text = files.read(std::string(site::imex_state), 1U << 20U);
+  const auto text = files.read(std::string(site::imex_state), largest_state);
   if (!text) {
     if (text.error().os_error != ENOENT) damage = text.error().what;
     return std::nullopt;
@@ -119,7 +139,7 @@ base::Status write_state(host::Files& files, const State& state) {
   if (!status) return Error{ExitCode::change, status.error().what, ""};
   if (!*status) {
     if (auto made = files.make_directory(folder, 0755); !made) {
-      return Error{ExitCode::change, made.error().what, "see whether /run is writable", base::Blame::local,
+      return Error{ExitCode::change, made.error().what, "see whether /run is there and writable", base::Blame::local,
                    made.error().os_error};
     }
   }

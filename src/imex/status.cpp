@@ -15,6 +15,7 @@ using Json = nlohmann::json;
 
 namespace {
 
+constexpr std::size_t deepest_json = 16;
 constexpr std::size_t most_nodes = 1024;  // far over any NVLink domain: only keeps hostile text small
 
 struct LinkWords {
@@ -137,6 +138,7 @@ base::Result<DomainView> parse_status_text(std::string_view text) {
 }
 
 base::Result<DomainView> parse_status_json(std::string_view text) {
+  if (base::nests_deeper_than(text, deepest_json)) return unreadable("its JSON is nested deeper than any answer");
   const Json json = Json::parse(text, nullptr, false);
   if (!json.is_object()) return unreadable("it is no JSON object");
   const Json* nodes = json_member(json, "nodes");

@@ -5,6 +5,16 @@
 
 using namespace base;
 
+TEST_CASE("how deep the brackets of a JSON text stand in each other") {
+  CHECK_FALSE(nests_deeper_than("", 0));
+  CHECK(nests_deeper_than("[", 0));
+  CHECK_FALSE(nests_deeper_than("{\"a\": [1], \"b\": [2]}", 2));
+  CHECK(nests_deeper_than("{\"a\": [[1]]}", 2));
+  CHECK_FALSE(nests_deeper_than("[\"[[[\", \"\\\"[[\"]", 1));
+  CHECK_FALSE(nests_deeper_than("]]]][", 1));
+  CHECK(nests_deeper_than(std::string(900'000, '['), 8));
+}
+
 TEST_CASE("trim takes white space from both ends and nothing else") {
   CHECK(trim("").empty());
   CHECK(trim(" \t\r\n\v\f ").empty());

@@ -57,10 +57,22 @@ TEST_CASE("a damaged state is none, and it is said why") {
 
 TEST_CASE("a member of another type, a missing member or an unknown phase is damage") {
   const std::pair<std::string, std::string> damages[] = {
-      {"\"job_id\": \"4711\"", "\"job_id\": 4711"},       {"\"job_id\"", "\"jobid\""},
-      {"\"phase\": \"started\"", "\"phase\": \"begun\""}, {"\"phase\": \"started\"", "\"phase\": 1"},
-      {"\"unit\": \"nvidia-imex\"", "\"unit\": null"},    {"\"nodes_config\"", "\"node_config\""},
-      {"\"main_pid\": 77", "\"main_pid\": \"77\""},       {"\"10.0.0.2\"", "10"},
+      {"\"job_id\": \"4711\"", "\"job_id\": 4711"},
+      {"\"job_id\"", "\"jobid\""},
+      {"\"phase\": \"started\"", "\"phase\": \"begun\""},
+      {"\"phase\": \"started\"", "\"phase\": 1"},
+      {"\"unit\": \"nvidia-imex\"", "\"unit\": null"},
+      {"\"nodes_config\"", "\"node_config\""},
+      {"\"main_pid\": 77", "\"main_pid\": \"77\""},
+      {"\"10.0.0.2\"", "10"},
+      {"\"main_pid\": 77", "\"main_pid\": 77.5"},
+      {"\"main_pid\": 77", "\"main_pid\": -77"},
+      {"\"main_pid\": 77", "\"main_pid\": 4294967373"},
+      {"\"main_pid\": 77", "\"main_pid\": null"},
+      {"\"prolog_pid\": 4242", "\"prolog_pid\": -1"},
+      {"\"prolog_pid\": 4242", "\"prolog_pid\": 1e3"},
+      {"\"main_start_time\": 18446744073709551615", "\"main_start_time\": -1"},
+      {"\"main_start_time\": 18446744073709551615", "\"main_start_time\": 18446744073709551616"},
       {"\"sluid\": \"sABCDEFGH23456\"", "\"sluid\": []"},
   };
   for (const auto& [from, to] : damages) {
@@ -88,7 +100,8 @@ TEST_CASE("no state file is no damage; an unreadable or damaged one is told") {
   CHECK(damage.empty());
   SECTION("unreadable") { files.fail_read(place, EIO); }
   SECTION("damaged") { files.file(place, "{\"job_id\": "); }
-  SECTION("larger than any state") { files.file(place, std::string((1U << 20U) + 1, ' ')); }
+  SECTION("larger than any state") { files.file(place, std::string((64U << 10U) + 1, ' ')); }
+  SECTION("nested") { files.file(place, std::string(30'000, '[') + std::string(30'000, ']')); }
   CHECK_FALSE(imex::read_state(files, damage));
   CHECK_FALSE(damage.empty());
 }
