@@ -66,9 +66,9 @@ struct DomainHands {
 };
 
 // Looks until UP has held for `settle`, or the deadline comes (which is no error here: the outcome tells). A
-// mismatch that our own daemon holds against a peer is cured by a restart: only before the first UP, only
-// once that peer has gone and come back or its daemon says that it holds our list, at most twice, jittered by
-// our place in the list.
+// mismatch that our own daemon holds against a peer is cured by a restart: only before the first UP that is seen (it
+// need not have settled: another node may have gone on with it), only once that peer has gone and come back or its
+// daemon says that it holds our list, at most twice, jittered by our place in the list.
 base::Result<DomainOutcome> await_domain(Ctl& ctl, host::Clock& clock, host::Log& log, const DomainTask& task,
                                          const DomainHands& hands, const host::Deadline& deadline);
 

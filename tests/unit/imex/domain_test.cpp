@@ -415,6 +415,17 @@ TEST_CASE("a mismatch that comes after the domain was UP restarts nobody") {
   CHECK(world.restarts == 0);
 }
 
+TEST_CASE("a mismatch that comes after the domain was seen UP restarts nobody, settled or not") {
+  World world(2);
+  world.ctl.shows(0s, up(2)).shows(1s, with_dead(up(2), 1)).shows(2s, mismatch()).peer_shows("10.0.0.2", 0s, up(2));
+  const auto outcome = world.wait(20s);
+  REQUIRE(outcome);
+  CHECK_FALSE(outcome->up);
+  CHECK(outcome->mismatch);
+  CHECK(world.restarts == 0);
+  CHECK(world.log.has("WARN node map mismatch (!M!) with ultra-2 (10.0.0.2): it has taken another list after"));
+}
+
 TEST_CASE("a peer that has gone and come back is met anew: our restart lifts the block") {
   World world(2);
   world.ctl.shows(0s, mismatch()).shows(2s, with_dead(up(2), 1)).shows(5s, mismatch());
