@@ -81,14 +81,14 @@ int open_retrying(const char* path, int flags) {
 
 // Appends what the descriptor gives, up to `limit` bytes; an errno, EFBIG where there is more.
 int read_all(int descriptor, std::size_t limit, std::string& content) {
-  char buffer[65'536];
+  std::vector<char> buffer(std::min<std::size_t>(65'536, limit + 1));  // not on the stack, whose limit may be small
   for (;;) {
-    const std::size_t wanted = std::min(sizeof buffer, limit - content.size() + 1);
-    const ssize_t got = read(descriptor, buffer, wanted);
+    const std::size_t wanted = std::min(buffer.size(), limit - content.size() + 1);
+    const ssize_t got = read(descriptor, buffer.data(), wanted);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) return errno;
     if (got == 0) return 0;
-    content.append(buffer, static_cast<std::size_t>(got));
+    content.append(buffer.data(), static_cast<std::size_t>(got));
     if (content.size() > limit) return EFBIG;
   }
 }
@@ -330,9 +330,10 @@ Result<std::string> RealFiles::read(const std::string& path, std::size_t limit) 
   if (!file) return os_failure(ExitCode::surroundings, what, errno);
   if (fstat(file.get(), &found) != 0) return os_failure(ExitCode::surroundings, what, errno);
   if (!S_ISREG(found.st_mode)) return refuse(found.st_mode);
-  // st_size is no help: files of /proc and /sys have none.
+  // A large st_size saves the reading; a small one is no help: files of /proc and /sys have none.
   std::string content;
-  const int error = read_all(file.get(), limit, content);
+  const bool is_larger = static_cast<std::uint64_t>(found.st_size) > limit;
+  const int error = is_larger ? EFBIG : read_all(file.get(), limit, content);
   if (error == EFBIG) {
     return base::Error{ExitCode::surroundings, what + ": it is larger than " + std::to_string(limit) + " bytes", "",
                        base::Blame::local, EFBIG};

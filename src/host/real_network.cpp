@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <charconv>
 #include <memory>
+#include <vector>
 
 #include "base/text.h"
 #include "host/descriptor.h"
@@ -26,13 +27,13 @@ int search_table(const char* table, unsigned port) {
   const Descriptor file(open(table, O_RDONLY | O_CLOEXEC));
   if (!file) return -errno;
   std::string rest;
-  char buffer[65'536];
+  std::vector<char> buffer(65'536);  // not on the stack, whose limit may be small
   for (;;) {
-    const ssize_t got = read(file.get(), buffer, sizeof buffer);
+    const ssize_t got = read(file.get(), buffer.data(), buffer.size());
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) return -errno;
     if (got == 0) return is_listening_line(rest, port) ? 1 : 0;
-    rest.append(buffer, static_cast<std::size_t>(got));
+    rest.append(buffer.data(), static_cast<std::size_t>(got));
     std::string_view left = rest;
     for (std::size_t end; (end = left.find('\n')) != std::string_view::npos; left.remove_prefix(end + 1)) {
       if (is_listening_line(left.substr(0, end), port)) return 1;

@@ -1,7 +1,9 @@
 #include "host/real_processes.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <pthread.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
@@ -13,6 +15,8 @@
 #include <cerrno>
 #include <climits>
 #include <cstdlib>
+#include <mutex>
+#include <set>
 #include <thread>
 
 #include "base/text.h"
@@ -155,10 +159,9 @@ class Stream {
 
   // Reads what is there, at most about `most` bytes.
   void read_some(std::size_t most) {
-    static thread_local char buffer[65'536];
     std::size_t total = 0;
     while (from_ && total < most) {
-      const ssize_t got = read(from_.get(), buffer, sizeof buffer);
+      const ssize_t got = read(from_.get(), buffer_.data(), buffer_.size());
       if (got < 0 && errno == EINTR) continue;
       if (got < 0 && errno == EAGAIN) return;
       if (got <= 0) {
@@ -167,7 +170,7 @@ class Stream {
       }
       const std::size_t count = static_cast<std::size_t>(got);
       const std::size_t room = cap_ - kept_.size();
-      kept_.append(buffer, std::min(room, count));
+      kept_.append(buffer_.data(), std::min(room, count));
       if (count > room) cut_ = true;
       total += count;
     }
@@ -178,7 +181,86 @@ class Stream {
   std::size_t cap_;
   std::string kept_;
   bool cut_ = false;
+  std::vector<char> buffer_ = std::vector<char>(65'536);  // not on a thread's stack, whose limit may be small
 };
+
+// --- what a tool leaves behind
+
+// Our children now. Empty where the kernel does not list them (no CONFIG_PROC_CHILDREN, qemu's user mode).
+std::vector<pid_t> own_children() {
+  std::vector<pid_t> pids;
+  DIR* const tasks = opendir("/proc/self/task");
+  if (tasks == nullptr) return pids;
+  while (const dirent* const task = readdir(tasks)) {
+    const std::string path = std::string("/proc/self/task/") + task->d_name + "/children";
+    const Descriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+    std::string text(4096, '\0');
+    const ssize_t got = file ? read(file.get(), text.data(), text.size()) : 0;
+    text.resize(got > 0 ? static_cast<std::size_t>(got) : 0);
+    for (const std::string_view word : base::words(text)) {
+      if (const auto pid = base::parse_number(word)) pids.push_back(static_cast<pid_t>(*pid));
+    }
+  }
+  closedir(tasks);
+  return pids;
+}
+
+// A process that made a session of its own is in no group of ours, and becomes our child when its parent is gone (see
+// RealProcesses' constructor). What a tool leaves that ended by itself is meant to stay (modprobe may start
+// nvidia-persistenced); what comes up when we had to end a tool is its rest, and has nobody to end it but us.
+class Orphans {
+ public:
+  void begun(pid_t child) {
+    const std::lock_guard lock(mutex_);
+    if (is_first_) {  // whoever became us by exec may have had children
+      for (const pid_t pid : own_children()) {
+        if (pid != child) meant_to_stay_.insert(pid);
+      }
+      is_first_ = false;
+    }
+    running_.insert(child);
+  }
+
+  // Tools run side by side: whose an orphan is, nobody can tell, so it is looked for when the last one has ended.
+  void ended(pid_t child, bool by_force) {
+    const std::lock_guard lock(mutex_);
+    running_.erase(child);
+    forced_ |= by_force;
+    if (!running_.empty()) return;
+    if (forced_) {
+      end_all();
+    } else if (const auto now = own_children(); !now.empty()) {
+      meant_to_stay_.insert(now.begin(), now.end());
+    }
+    forced_ = false;
+  }
+
+ private:
+  // Those of the killed ones become ours in their turn.
+  void end_all() {
+    const auto end = SteadyClock::now() + group_end_wait;
+    for (bool found = true; found && SteadyClock::now() < end;) {
+      found = false;
+      for (const pid_t pid : own_children()) {
+        if (meant_to_stay_.contains(pid)) continue;
+        found = true;
+        kill(pid, SIGKILL);
+        if (waitpid(pid, nullptr, WNOHANG) == 0) poll(nullptr, 0, 1);
+      }
+    }
+  }
+
+  std::mutex mutex_;
+  std::set<pid_t> running_;
+  std::set<pid_t> meant_to_stay_;
+  bool forced_ = false;
+  bool is_first_ = true;
+};
+
+Orphans& orphans() {
+  static Orphans all;
+  return all;
+}
 
 // One run of one child, from fork to the last look at its group.
 class Child {
@@ -238,6 +320,7 @@ int Child::start(const std::string& program, const std::vector<std::string>& env
     pid_ = fork();
     if (pid_ == 0) become(plan);
     if (pid_ < 0) return errno;
+    orphans().begun(pid_);
   }
   setpgid(pid_, pid_);  // both sides do it: whoever comes first, the group is there before it is signalled
 #ifdef SYS_pidfd_open
@@ -348,6 +431,7 @@ Exit Child::run(const std::string& program, const std::vector<std::string>& envi
     return exit;
   }
   wait_for_end();
+  const bool was_forced = forced_.has_value();
   if (unkillable_) {
     poll_once(milliseconds(0));
   } else {
@@ -356,6 +440,7 @@ Exit Child::run(const std::string& program, const std::vector<std::string>& envi
     err_.read_some(drain_cap);
     if (exec_failure_) poll_once(milliseconds(0));
   }
+  orphans().ended(pid_, was_forced && !unkillable_);
   exit.unkillable = unkillable_;
   exit.cut = out_.cut() || err_.cut();
   exit.out = out_.take();
@@ -414,6 +499,16 @@ std::optional<std::vector<std::string>> stat_fields(pid_t pid) {
   return fields;
 }
 
+// A thread's stack is as large as the limit of this process' own, which may be too small for a thread.
+void set_stack_of_threads() {
+  constexpr std::size_t size = 256U << 10U;
+  pthread_attr_t attributes;
+  if (pthread_attr_init(&attributes) != 0) return;
+  pthread_attr_setstacksize(&attributes, size);
+  pthread_setattr_default_np(&attributes);
+  pthread_attr_destroy(&attributes);
+}
+
 }  // namespace
 
 RealProcesses::RealProcesses(std::string slurm_conf, Root root)
@@ -422,6 +517,7 @@ RealProcesses::RealProcesses(std::string slurm_conf, Root root)
   prctl(PR_SET_CHILD_SUBREAPER, 1);
   // Started with SIGCHLD ignored, we would find no exit status of any child.
   signal(SIGCHLD, SIG_DFL);
+  set_stack_of_threads();
 }
 
 Exit RealProcesses::run(const Command& command) {

@@ -269,6 +269,25 @@ TEST_CASE("a grandchild that left the group and keeps stdout open does not hold 
   waitpid(left, nullptr, 0);
 }
 
+TEST_CASE(
+    "a tool that had to be ended takes the sessions of its grandchildren along, and nothing that was there before") {
+  const tests::TemporaryFolder folder;
+  const auto session = [&](const std::string& name, const std::string& more) {
+    return "setsid sh -c '" + more + "echo $$ > " + folder / name + "; exec sleep 300' & while ! [ -s " +
+           folder / name + " ]; do sleep 0.05; done; ";
+  };
+  REQUIRE(run(shell(session("meant", ""), 100s)).succeeded());
+  const std::string deeper = "setsid sh -c \"echo \\$\\$ > " + folder / "deeper" + "; exec sleep 300\" & ";
+  const Exit exit = run(shell(session("rest", deeper) + "sleep 300", 2s));
+  CHECK(exit.ending == Exit::Ending::timed_out);
+  CHECK_FALSE(is_there(pid_in(folder / "rest")));
+  CHECK_FALSE(is_there(pid_in(folder / "deeper")));
+  const pid_t meant = pid_in(folder / "meant");
+  CHECK(is_there(meant));
+  kill(meant, SIGKILL);
+  waitpid(meant, nullptr, 0);
+}
+
 TEST_CASE("what a long run has said so far is told meanwhile") {
   Command command = shell("echo one; sleep 2.5; echo two", 30s);
   std::vector<std::string> told;
