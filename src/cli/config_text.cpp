@@ -101,6 +101,11 @@ base::Result<std::vector<ConfigEntry>> parse_config_text(const std::string& path
   std::set<std::pair<std::string, std::string>> keys;
   std::string section;
   std::size_t number = 0;
+  if (text.starts_with("\xEF\xBB\xBF")) {
+    Error error = bad_line(path, 1, "the file begins with a byte order mark (the bytes EF BB BF)");
+    error.cure = "save it as UTF-8 without a byte order mark: sed -i '1s/^\\xEF\\xBB\\xBF//' " + path;
+    return error;
+  }
   for (const std::string_view raw : base::each_line(text)) {
     ++number;
     std::string_view line = base::trim(raw);

@@ -5,9 +5,7 @@
 
 namespace host {
 
-namespace {
-
-std::string cure_for(int os_error) {
+std::string os_cure(int os_error) {
   switch (os_error) {
     case EACCES:
     case EPERM:
@@ -18,14 +16,12 @@ std::string cure_for(int os_error) {
     case EIO: return "look at the kernel's log (dmesg): the disk reports an error";
     case ELOOP: return "a symbolic link is in the way: remove it or name its target";
     case EMFILE:
-    case ENFILE: return "raise the limit of open files";
+    case ENFILE: return "raise the limit of open files (`ulimit -n`; LimitNOFILE= of slurmd.service)";
     case EAGAIN:
     case ENOMEM: return "the node is out of memory or processes: look at what uses them";
     default: return "";
   }
 }
-
-}  // namespace
 
 std::string os_words(int os_error) {
   const char* const said = strerrordesc_np(os_error);  // never translated
@@ -38,7 +34,7 @@ std::string os_words(int os_error) {
 }
 
 base::Error os_failure(base::ExitCode code, const std::string& what, int os_error) {
-  return base::Error{code, what + ": " + os_words(os_error), cure_for(os_error), base::Blame::local, os_error};
+  return base::Error{code, what + ": " + os_words(os_error), os_cure(os_error), base::Blame::local, os_error};
 }
 
 }  // namespace host

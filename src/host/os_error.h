@@ -13,4 +13,7 @@ base::Error os_failure(base::ExitCode code, const std::string& what, int os_erro
 // "no such file or directory", as the C library says it but without the capital letter.
 std::string os_words(int os_error);
 
+// What a person can do about it; empty where the number alone does not tell.
+std::string os_cure(int os_error);
+
 }  // namespace host

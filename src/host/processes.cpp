@@ -50,6 +50,11 @@ std::string describe(const Exit& exit) {
   return words.empty() ? text : text + ": " + words;
 }
 
+std::string cure_for(const Exit& exit, const std::string& cure) {
+  const std::string own = exit.ending == Exit::Ending::not_started ? os_cure(exit.status) : "";
+  return own.empty() ? cure : own;
+}
+
 std::string show(const Command& command) {
   std::string line = command.program.substr(command.program.rfind('/') + 1);
   for (const std::string& argument : command.arguments) {

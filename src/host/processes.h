@@ -43,6 +43,9 @@ struct Exit {
 
 // "exit 3: Unit nvidia-imex.service not found." in words for a message; out and err made printable and short.
 std::string describe(const Exit& exit);
+// What to do about a child that did not succeed: where it could not even be started, that is no fault of its own, and
+// the tool's own `cure` would lead astray.
+std::string cure_for(const Exit& exit, const std::string& cure);
 // "systemctl stop nvidia-imex" for logs.
 std::string show(const Command& command);
 

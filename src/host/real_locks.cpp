@@ -48,7 +48,10 @@ base::Result<Descriptor> open_folder(const std::string& folder, const std::strin
   if (mkdir(folder.c_str(), 0755) == 0) {
     if (chmod(folder.c_str(), 0755) != 0) return os_failure(ExitCode::surroundings, what, errno);  // whatever the umask
   } else if (errno != EEXIST) {
-    return os_failure(ExitCode::surroundings, what + ": cannot make " + folder, errno);
+    base::Error error = os_failure(ExitCode::surroundings, what + ": cannot make " + folder, errno);
+    if (error.os_error == ENOENT || error.os_error == ENOTDIR)
+      error.cure = "make " + folder.substr(0, folder.rfind('/')) + " a folder: systemd mounts a tmpfs there at boot";
+    return error;
   }
   Descriptor opened(open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
   struct stat found {};

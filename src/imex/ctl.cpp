@@ -32,7 +32,8 @@ LocalStatus ToolCtl::local_status(host::milliseconds limit) {
 base::Result<DomainView> ToolCtl::domain(host::milliseconds limit) {
   const auto failed = [](const host::Exit& exit, const std::string& call) {
     return Error{exit.ending == Ending::timed_out ? ExitCode::time_out : ExitCode::source,
-                 call + ": " + host::describe(exit), "run `nvidia-imex-ctl -N` by hand on this node"};
+                 call + ": " + host::describe(exit),
+                 host::cure_for(exit, "run `nvidia-imex-ctl -N` by hand on this node")};
   };
   if (!no_json_) {
     const host::Exit exit = run({"-N", "-j"}, limit);

@@ -97,7 +97,9 @@ base::Result<std::string> resolve(host::Processes& processes, const std::string&
   }
   // getent exits 2 for a name that is not found.
   if (!exit.succeeded()) {
-    return Error{ExitCode::source, "cannot look up " + subject + ": " + host::describe(exit), cure, Blame::shared};
+    const bool is_local = exit.ending == host::Exit::Ending::not_started;  // said nothing of the name
+    return Error{ExitCode::source, "cannot look up " + subject + ": " + host::describe(exit),
+                 host::cure_for(exit, cure), is_local ? Blame::local : Blame::shared};
   }
   std::vector<std::string> addresses = parse_ahosts(exit.out);
   std::erase_if(addresses, [](const std::string& address) { return is_loopback(address); });

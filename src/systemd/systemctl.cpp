@@ -104,7 +104,7 @@ base::Result<EnabledWord> SystemctlUnits::enabled(const std::string& unit) {
     if (!word.word.empty()) return word;
   }
   return Error{ExitCode::change, "systemctl is-enabled " + unit + " gave no answer: " + host::describe(exit),
-               "see whether systemd answers on this node (`systemctl is-system-running`)"};
+               host::cure_for(exit, "see whether systemd answers on this node (`systemctl is-system-running`)")};
 }
 
 base::Result<UnitState> SystemctlUnits::state(const std::string& unit) {
@@ -126,7 +126,7 @@ base::Result<UnitState> SystemctlUnits::state(const std::string& unit) {
     const auto words = base::words(active.out);
     if (words.empty()) {
       return Error{ExitCode::change, "systemctl does not tell the state of unit " + unit + ": " + host::describe(exit),
-                   "see whether systemd answers on this node (`systemctl is-system-running`)"};
+                   host::cure_for(exit, "see whether systemd answers on this node (`systemctl is-system-running`)")};
     }
     state.active = words.front();
   }
@@ -237,7 +237,7 @@ base::Result<Started> SystemctlUnits::start_and_confirm(const std::string& unit,
   const std::string told = now ? describe(*now) : now.error().what;
   if (!exit.succeeded()) {
     return Error{ExitCode::change, "unit " + unit + " did not start: " + host::describe(exit) + " (" + told + ")",
-                 look_at(unit)};
+                 host::cure_for(exit, look_at(unit))};
   }
   if (!now) return now.error();
   if (now->active != "active" || now->processes.empty()) {

@@ -82,6 +82,15 @@ TEST_CASE("a section or a key given twice is refused: nobody would know which on
   check_refused("[a]\nx = 1\ny = 2\nx = 1\n", 4, "key x is given twice");
 }
 
+TEST_CASE("a byte order mark is refused by its name, with how to take it out") {
+  const auto entries = cli::parse_config_text("/etc/gpu-prolog.toml", "\xEF\xBB\xBFjson = true\n");
+  REQUIRE_FALSE(entries);
+  CHECK(entries.error().what.find("line 1: the file begins with a byte order mark") != std::string::npos);
+  CHECK(entries.error().cure ==
+        "save it as UTF-8 without a byte order mark: sed -i '1s/^\\xEF\\xBB\\xBF//' /etc/gpu-prolog.toml");
+  check_refused("json = true\n\xEF\xBB\xBFx = 1\n", 2, "is no TOML");
+}
+
 TEST_CASE("a zero byte is refused") { check_refused(std::string("x = 1\ny = \"a\0b\"\n", 16), 2, "zero byte"); }
 
 TEST_CASE("what is shown of a refused line can neither forge a line nor send an escape code") {

@@ -31,7 +31,7 @@ TEST_CASE("a disk that is full is found by a rehearsal, which leaves the old lis
   CHECK(place.error().code == base::ExitCode::change);
   CHECK(place.error().os_error == ENOSPC);
   CHECK(place.error().what.find("cannot write the IMEX node list " + path) == 0);
-  CHECK(place.error().cure == "see whether /etc/nvidia-imex exists, is writable and has space left");
+  CHECK(place.error().cure == "see whether /etc/nvidia-imex is writable and has space left");
   CHECK(files.read(path, 100).value() == "old\n");
 }
 
@@ -43,6 +43,26 @@ TEST_CASE("a list that cannot be written is an error that names it") {
   CHECK(written.error().code == base::ExitCode::change);
   CHECK(written.error().os_error == EROFS);
   CHECK(files.read(path, 100).value() == "old\n");
+}
+
+TEST_CASE("a list that cannot be written is told once, with the cure that fits") {
+  struct Row {
+    int error;
+    const char* cure;
+  };
+  for (const Row& row : {Row{EISDIR, "a folder lies in its place: remove it, or correct IMEX_NODE_CONFIG_FILE in "},
+                         Row{ENOENT, "make the folder /etc/nvidia-imex, or correct IMEX_NODE_CONFIG_FILE in "},
+                         Row{ENOTDIR, "make the folder /etc/nvidia-imex, or correct IMEX_NODE_CONFIG_FILE in "},
+                         Row{EIO, "see whether /etc/nvidia-imex is writable and has space left"}}) {
+    CAPTURE(row.error);
+    fakes::FakeFiles files;
+    files.file(path, "old\n").fail_replace(path, row.error).allow_changes();
+    const auto written = imex::write_nodes_config(files, path, "10.0.0.1\n");
+    REQUIRE_FALSE(written);
+    CHECK(written.error().what.starts_with("cannot write the IMEX node list " + path + ": "));
+    CHECK(written.error().what.find(path) == written.error().what.rfind(path));
+    CHECK(written.error().cure.starts_with(row.cure));
+  }
 }
 
 TEST_CASE("one address a line in the given order, nothing else") {
