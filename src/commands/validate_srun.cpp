@@ -26,6 +26,7 @@ using namespace std::chrono_literals;
 
 const std::string subject = "imex";
 constexpr site::milliseconds whole_limit = 120s;
+constexpr std::size_t deepest_answer = 16;
 constexpr std::size_t output_cap = 64U << 20U;
 
 // srun --label puts "12: " before each line of task 12. The text of each task, by task number.
@@ -47,6 +48,15 @@ struct Told {
   flow::Finding finding;
   std::vector<std::string> nodes;
 };
+
+// What the gpu-prolog of a node printed, and no other words.
+bool are_checks(const Json& json) {
+  if (!json.is_object() || !json.contains("checks") || !json["checks"].is_array()) return false;
+  return std::all_of(json["checks"].begin(), json["checks"].end(), [](const Json& check) {
+    if (!check.is_object()) return false;
+    return std::all_of(check.begin(), check.end(), [](const Json& value) { return value.is_string(); });
+  });
+}
 
 void add_checks(std::vector<Told>& told, const std::string& node, const Json& checks) {
   // The domain is told of the merge, and the node lists by name.
@@ -133,10 +143,12 @@ base::Status validate_imex_by_srun(Context& context, flow::Findings& findings) {
   std::vector<Told> told;
   std::set<std::string> answered;
   for (const auto& [task, text] : split_by_label(exit.out)) {
+    if (task >= nodes->size() || base::nests_deeper_than(text, deepest_answer)) continue;
     const Json json = Json::parse(text, nullptr, false);
-    if (!json.is_object() || !json.contains("checks") || task >= nodes->size()) continue;
-    const std::string own = json.contains("data") && json["data"].contains("imex") ? json["data"]["imex"].dump() : "";
-    auto report = imex::parse_node_report(own);
+    if (!are_checks(json)) continue;
+    const auto data = json.find("data");
+    const bool has_own = data != json.end() && data->is_object() && data->contains("imex");
+    auto report = imex::parse_node_report(has_own ? (*data)["imex"].dump() : "");
     const std::string node = report && !report->node.empty() ? report->node : (*nodes)[task];
     answered.insert(node);
     if (report) {
@@ -167,6 +179,7 @@ base::Status validate_imex_by_srun(Context& context, flow::Findings& findings) {
     findings.add(one.finding);
   }
   const imex::Merged merged = imex::merge(reports);
+  findings.set_data("merged", imex::render_merged(merged, reports, *nodes, answered));
   for (const std::string& fault : merged.list_faults) {
     findings.fail(subject, "node lists", fault,
                   "lists must be the same, in one order, on every node of a domain: see that the prolog ran on both, "

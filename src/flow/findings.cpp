@@ -105,7 +105,11 @@ std::string to_json(const Findings& findings, bool strict) {
                       {"cure", base::printable(finding.cure, longest_text)}});
   }
   Json data = Json::object();
-  for (const auto& [name, text] : findings.data()) data[name] = Json::parse(text, nullptr, false);
+  for (const auto& [name, text] : findings.data()) {
+    // A discarded value would make the whole object no JSON, and take the checks along.
+    Json parsed = Json::parse(text, nullptr, false);
+    data[name] = parsed.is_discarded() ? Json(nullptr) : std::move(parsed);
+  }
   const Json json = {{"schema", 1},
                      {"command", "validate"},
                      {"exit_code", findings.exit_code(strict)},

@@ -45,6 +45,43 @@ DomainView to_view(const Json& json) {
   return view;
 }
 
+// null where nobody tells: no daemon answers there, or the node gave no report.
+Json daemon_of(const NodeReport* report) {
+  if (report == nullptr) return {{"list", nullptr}, {"place", nullptr}, {"daemon", nullptr}, {"version", nullptr}};
+  const bool told = report->own && report->view && report->view->nodes.size() == report->list.size();
+  return {{"list", report->list.empty() ? Json(nullptr) : Json(list_name(report->list))},
+          {"place", report->own ? Json(*report->own) : Json(nullptr)},
+          {"daemon", told ? Json(base::printable(report->view->nodes[*report->own].status)) : Json(nullptr)},
+          {"version", told ? Json(base::printable(report->view->nodes[*report->own].version)) : Json(nullptr)}};
+}
+
+// Of 18 nodes there are 153 pairs, of which none or a few are worth a line.
+Json to_json(const MergedDomain& domain) {
+  const std::size_t count = domain.view.nodes.size();
+  Json addresses = Json::array();
+  for (const NodeView& node : domain.view.nodes) addresses.push_back(base::printable(node.address));
+  Json unconnected = Json::array();
+  std::size_t pairs = 0;
+  for (std::size_t from = 0; from < count; ++from) {
+    for (std::size_t to = from + 1; to < count; ++to) {
+      ++pairs;
+      const Link there = domain.view.links[from][to];
+      const Link back = domain.view.links[to][from];
+      if (there == Link::connected && back == Link::connected) continue;
+      unconnected.push_back(
+          {{"from", from}, {"to", to}, {"from_sees", show_cell(there)}, {"to_sees", show_cell(back)}});
+    }
+  }
+  return {{"list", domain.list},
+          {"addresses", addresses},
+          {"names", domain.names},
+          {"holders", domain.holders},
+          {"state", base::printable(domain.view.state)},
+          {"pairs", pairs},
+          {"connected", pairs - unconnected.size()},
+          {"not_connected", unconnected}};
+}
+
 }  // namespace
 
 std::string list_name(const std::vector<std::string>& list) {
@@ -126,6 +163,24 @@ Merged merge(const std::vector<NodeReport>& reports) {
     }
   }
   return merged;
+}
+
+std::string render_merged(const Merged& merged, const std::vector<NodeReport>& reports,
+                          const std::vector<std::string>& nodes, const std::set<std::string>& answered) {
+  std::map<std::string, const NodeReport*> report_of;
+  for (const NodeReport& report : reports) report_of[report.node] = &report;
+  Json told = Json::array();
+  for (const std::string& node : nodes) {
+    const auto report = report_of.find(node);
+    Json one = daemon_of(report == report_of.end() ? nullptr : report->second);
+    one["node"] = base::printable(node);
+    one["answered"] = answered.contains(node);
+    told.push_back(std::move(one));
+  }
+  Json lists = Json::array();
+  for (const MergedDomain& domain : merged.domains) lists.push_back(to_json(domain));
+  const Json json = {{"nodes", told}, {"lists", lists}, {"list_faults", merged.list_faults}};
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
 }  // namespace imex

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -38,5 +39,10 @@ struct Merged {
 };
 
 Merged merge(const std::vector<NodeReport>& reports);
+
+// For machines (docs/json.md): each node, answered or silent, and each list with the pairs that are not connected.
+// `nodes`: all that were asked; `answered`: those that said anything, a report or not.
+std::string render_merged(const Merged& merged, const std::vector<NodeReport>& reports,
+                          const std::vector<std::string>& nodes, const std::set<std::string>& answered);
 
 }  // namespace imex

@@ -223,16 +223,21 @@ def by_srun(node, code):
     node.write("/opt/slurm/bin/srun", "#!/bin/sh\nfor word; do case $word in -*) shift;; *) break;; esac; done\n\"$@\" | sed 's/^/0: /'\n", 0o755)
     run = node.run("validate", "imex", "--srun", "--json")
     assert run.code == code, run
-    return [(one["check"], one["result"], one["found"]) for one in json.loads(run.out)["checks"]]
+    told = json.loads(run.out)
+    assert [(one["node"], one["answered"]) for one in told["data"]["merged"]["nodes"]] == [("ultra-1", True)], told["data"]
+    return [(one["check"], one["result"], one["found"]) for one in told["checks"]], told["data"]["merged"]
 
 
 def test_a_job_whose_prolog_made_no_domain_anywhere_is_told_so(make_node):
     node = make_node(names=["ultra-1"], old_list=b"# nothing\n")
     driver(node)
     node.sh(f"mkdir -m 755 {CHANNEL_DIR}; mknod -m 666 {CHANNEL} c 235 0")
-    told = by_srun(node, 0)
+    told, merged = by_srun(node, 0)
+    assert merged["lists"] == [] and merged["nodes"][0]["list"] is None, merged
     assert ("node lists", "warn", "no node of job 4711 holds a node list: no prolog has made a domain for it") in told, told
     assert_done(node, node.prolog())
-    told = by_srun(node, 0)
+    told, merged = by_srun(node, 0)
+    assert merged["nodes"] == [{"node": "ultra-1", "answered": True, "list": merged["lists"][0]["list"], "place": 0, "daemon": "READY", "version": "580.95.05"}], merged
+    assert (merged["lists"][0]["holders"], merged["lists"][0]["pairs"], merged["lists"][0]["not_connected"]) == (["ultra-1"], 0, []), merged
     assert [one for one in told if one[1] == "warn"] == [], told
     assert any(check == "node lists" and found.endswith("(1 nodes) is held by ultra-1") for check, _, found in told), told

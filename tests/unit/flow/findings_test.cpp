@@ -112,6 +112,18 @@ TEST_CASE("strict changes the exit code in the JSON as well") {
   CHECK(Json::parse(flow::to_json(findings, true)).at("exit_code") == 1);
 }
 
+TEST_CASE("facts that are no JSON cost the report nothing but themselves") {
+  for (const char* text : {"", "{", "[1,", "\xff", "{\"a\": nan}"}) {
+    CAPTURE(text);
+    Findings findings;
+    findings.fail("imex", "ports", "not reserved", "reserve them");
+    findings.set_data("imex", text);
+    const Json json = Json::parse(flow::to_json(findings, false));
+    CHECK(json.at("checks").size() == 1);
+    CHECK(json.at("data") == Json{{"imex", nullptr}});
+  }
+}
+
 TEST_CASE("facts for machines stand under data in the JSON, and nowhere in the text") {
   Findings findings;
   CHECK(Json::parse(flow::to_json(findings, false)).at("data") == Json::object());
