@@ -335,7 +335,8 @@ int imex_prolog(Context& context, const ImexPrologOptions& options, const std::o
   if (!written) return failed(written.error());
   const bool look_at_domain = options.wait_domain != WaitDomain::off && ctl->unusable_because.empty();
   const imex::DomainTask domain_task{peers->nodes(), peers->addresses(), peers->own, daemon_config->command_port,
-                                     epilog_stopped_it ? site::milliseconds(0) : options.settle};
+                                     // A dry run imagines the domain: nothing has to settle.
+                                     epilog_stopped_it || context.dry_run() ? site::milliseconds(0) : options.settle};
   site::milliseconds domain_budget = options.domain_timeout;
   if (look_at_domain && peers->peers.size() > 1) {
     const auto asked_at = host.clock.now();

@@ -240,6 +240,14 @@ def test_a_dry_run_changes_nothing_at_all_and_prints_the_steps(node):
         assert word in text, f"the steps do not say {word!r}: {text}"
 
 
+def test_a_dry_run_does_not_wait_for_a_domain_that_it_only_imagines_to_settle(make_node):
+    node = make_node(config=None)
+    run = node.run("imex-prolog", "--dry-run", "--json", "--settle=40", "--domain-timeout=50")
+    assert run.code == 0, run
+    took = {step["name"]: step["took_ms"] for step in json.loads(run.out)["steps"]}
+    assert took["domain"] < 10_000, took
+
+
 @pytest.mark.parametrize("by_hand", [True, False])
 def test_a_dry_run_of_a_skip_says_so_and_is_0(node, by_hand):
     before = node.tree()
