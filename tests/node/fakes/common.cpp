@@ -22,7 +22,7 @@ std::string slurp(const std::string& path) {
   std::string text;
   const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (fd < 0) return text;
-  char buffer[65536];
+  static char buffer[65536];
   for (ssize_t n = 0; (n = read(fd, buffer, sizeof buffer)) > 0;) text.append(buffer, static_cast<size_t>(n));
   close(fd);
   return text;
