@@ -42,22 +42,22 @@ base::Result<OwnBlock> find_block(const Context& context, const ImexPrologOption
   block.question.job_nodes = std::move(*nodes);
   block.question.own_node = job.node_name;
   block.question.partition = job.partition;
-  const auto scontrol = slurm::find_scontrol(host.files, host.processes, context.run.log(), options.scontrol);
+  block.scontrol = slurm::find_scontrol(host.files, host.processes, context.run.log(), options.scontrol);
   slurm::Conf own_conf = conf.value_or(slurm::Conf{});
   if (own_conf.path.empty()) own_conf.path = job.conf;  // topology.yaml lies beside it
-  auto decision =
-      slurm::own_block(host.files, host.processes, context.run.log(), own_conf, scontrol, block.question, deadline);
+  auto decision = slurm::own_block(host.files, host.processes, context.run.log(), own_conf, block.scontrol,
+                                   block.question, deadline);
   if (!decision) return decision.error();
   block.decision = std::move(*decision);
   return block;
 }
 
 base::Result<Peers> find_peers(const Context& context, const ImexPrologOptions& options, const slurm::Job& job,
-                               const std::vector<std::string>& nodes, const host::Deadline& deadline) {
+                               const OwnBlock& block, const host::Deadline& deadline) {
   const host::Host& host = context.host;
-  const auto scontrol = slurm::find_scontrol(host.files, host.processes, context.run.log(), options.scontrol);
-  if (!scontrol) return scontrol.error();
-  const auto answers = slurm::node_addresses(host.processes, host.clock, context.run.log(), *scontrol, nodes, deadline);
+  if (!block.scontrol) return block.scontrol.error();
+  const auto answers = slurm::node_addresses(host.processes, host.clock, context.run.log(), *block.scontrol,
+                                             block.decision.nodes, deadline);
   if (!answers) return answers.error();
   Peers found;
   std::string getent;

@@ -19,6 +19,8 @@ namespace commands {
 struct OwnBlock {
   slurm::BlockQuestion question;
   slurm::BlockDecision decision;
+  // Looked for once in a run; an error counts where there is no other way.
+  base::Result<std::string> scontrol = base::Error{};
 };
 
 std::string describe(const OwnBlock& block);
@@ -38,8 +40,8 @@ struct Peers {
 
 std::string describe(const Peers& peers);
 
-// Asked of scontrol, resolved where NodeAddr is a name, checked.
+// The block's nodes, asked of scontrol, resolved where NodeAddr is a name, checked.
 base::Result<Peers> find_peers(const Context& context, const ImexPrologOptions& options, const slurm::Job& job,
-                               const std::vector<std::string>& nodes, const host::Deadline& deadline);
+                               const OwnBlock& block, const host::Deadline& deadline);
 
 }  // namespace commands

@@ -297,7 +297,7 @@ int imex_prolog(Context& context, const ImexPrologOptions& options, const std::o
   if (!block) return failed(block.error());
   progress.block_nodes = block->decision.nodes;
   const auto peers =
-      run.step("peers", [&] { return find_peers(context, options, *job, block->decision.nodes, deadline); });
+      run.step("peers", [&] { return find_peers(context, options, *job, *block, deadline); });
   if (!peers) return failed(peers.error());
   const std::string list = imex::render_nodes_config(peers->addresses());
   run.log().info("Node Names: " + base::printable(base::join(peers->nodes(), " "), 4000));

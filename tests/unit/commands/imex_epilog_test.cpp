@@ -10,19 +10,9 @@
 #include "imex_node.h"
 
 using commands::EpilogMode;
-using imex::Phase;
-using imex_node::list_path;
-using imex_node::Node;
-using imex_node::old_list;
-using imex_node::state_path;
-using namespace std::chrono_literals;
-using Journal = std::vector<std::string>;
+using namespace imex_node;
 
 namespace {
-
-const std::string stop = "systemctl stop nvidia-imex";
-const std::string start = "systemctl start nvidia-imex";
-const std::string kill_it = "systemctl kill --signal=KILL nvidia-imex";
 
 commands::ImexEpilogOptions with(EpilogMode mode) {
   commands::ImexEpilogOptions options;

@@ -28,12 +28,17 @@
 namespace imex_node {
 
 using namespace std::chrono_literals;
+using imex::Phase;
+using Journal = std::vector<std::string>;  // of changes, in order
 
 inline const std::string list_path = "/etc/nvidia-imex/nodes_config.cfg";
 inline const std::string state_path = "/run/gpu-prolog/imex.json";
 inline const std::string channel0 = "/dev/nvidia-caps-imex-channels/channel0";
 inline const std::string conf_path = "/run/slurm/conf/slurm.conf";
 inline const std::string old_list = "10.0.0.8\n10.0.0.9\n";
+inline const std::string stop = "systemctl stop nvidia-imex";
+inline const std::string start = "systemctl start nvidia-imex";
+inline const std::string kill_it = "systemctl kill --signal=KILL nvidia-imex";
 inline const std::string boot = "8a9f0c6e-0000-4000-8000-000000000001";
 
 // The tools, answering as the node's state has it; `scripted` answers come first and stay.
@@ -62,8 +67,9 @@ class Tools : public fakes::FakeProcesses {
     active = how;
   }
 
-  bool called(const std::string& start) const {
-    return std::any_of(calls.begin(), calls.end(), [&](const std::string& line) { return line.starts_with(start); });
+  bool called(const std::string& beginning) const {
+    return std::any_of(calls.begin(), calls.end(),
+                       [&](const std::string& line) { return line.starts_with(beginning); });
   }
 
   std::map<std::string, host::Exit> scripted;
@@ -190,7 +196,7 @@ class Node {
     return *this;
   }
   // What the prolog of this very run (or of another) noted.
-  Node& noted(imex::Phase phase, const std::string& job = "7", pid_t main_pid = 700, std::uint64_t start = 500) {
+  Node& noted(imex::Phase phase, const std::string& job = "7", pid_t main_pid = 700, std::uint64_t start_time = 500) {
     imex::State state;
     state.run = {job, "", "", ""};
     state.phase = phase;
@@ -199,7 +205,7 @@ class Node {
     state.nodes_config = list_path;
     state.addresses = {"10.0.0.1", "10.0.0.2"};
     state.main_pid = main_pid;
-    state.main_start_time = start;
+    state.main_start_time = start_time;
     state.prolog_pid = 111;
     files.file(state_path, imex::render_state(state));
     return *this;
@@ -229,9 +235,9 @@ class Node {
     std::string damage;
     return imex::read_state(files, damage);
   }
-  bool changed(const std::string& start) const {
+  bool changed(const std::string& beginning) const {
     return std::any_of(files.changes.begin(), files.changes.end(),
-                       [&](const std::string& line) { return line.starts_with(start); });
+                       [&](const std::string& line) { return line.starts_with(beginning); });
   }
   // Nothing of the old domain was touched: the daemon, its list, the device, the state.
   bool nothing_changed() const {

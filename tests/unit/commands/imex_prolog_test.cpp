@@ -11,22 +11,11 @@
 using commands::BlameWho;
 using commands::OnFailure;
 using commands::WaitDomain;
-using imex::Phase;
-using imex_node::channel0;
-using imex_node::list_path;
-using imex_node::Node;
-using imex_node::old_list;
-using imex_node::state_path;
-using namespace std::chrono_literals;
-using Journal = std::vector<std::string>;
+using namespace imex_node;
 
 namespace {
 
 const std::string new_list = "10.0.0.1\n10.0.0.2\n";
-const std::string stop = "systemctl stop nvidia-imex";
-const std::string start = "systemctl start nvidia-imex";
-const std::string kill_it = "systemctl kill --signal=KILL nvidia-imex";
-
 commands::ImexPrologOptions with(WaitDomain wait_domain) {
   commands::ImexPrologOptions options;
   options.wait_domain = wait_domain;
@@ -781,6 +770,17 @@ TEST_CASE("a second run of the same job makes the same domain again") {
   CHECK(node.prolog() == 0);
   CHECK(node.list() == new_list);
   CHECK_FALSE(node.changed("make_"));  // channel and folders are right already
+}
+
+TEST_CASE("a configured scontrol that is not there is told once, and another one is asked") {
+  Node node;
+  commands::ImexPrologOptions options;
+  options.scontrol = "/opt/nowhere/bin/scontrol";
+  CHECK(node.prolog(options) == 0);
+  CHECK(node.list() == new_list);
+  CHECK(std::count_if(node.log.lines.begin(), node.log.lines.end(), [](const std::string& warning) {
+          return warning.find("the configured scontrol /opt/nowhere/bin/scontrol is not there") != std::string::npos;
+        }) == 1);
 }
 
 // --- dry run -----------------------------------------------------------------------------------------------
