@@ -1,5 +1,6 @@
 """What a run must have done, in the words of the contract. Strict about what happened, tolerant about the form of texts."""
 
+import json
 import os
 import stat
 
@@ -103,3 +104,25 @@ def assert_told_but_passed(node, run, *words):
     for word in words:
         assert word.lower() in errors, f"no ERROR says {word!r}: {node.log_text()}"
     assert node.list() == OLD_LIST
+
+
+def findings(node, what, code):
+    """What validate WHAT found, by check; for a check that has several findings the first."""
+    run = node.run("validate", what, "--json")
+    assert (run.code, run.err) == (code, ""), run
+    told = {}
+    for one in json.loads(run.out)["checks"]:
+        told.setdefault(one["check"], one)
+    return told
+
+
+def assert_finds(node, what, check, result, found, cure=""):
+    """The check says this, word for word, and it is what the exit code and the first line of the text follow."""
+    one = findings(node, what, 1 if result == "fail" else 0)[check]
+    assert (one["result"], one["found"]) == (result, found), one
+    assert cure in one["cure"], one
+    if result == "fail":
+        text = node.run("validate", what).out
+        assert f"fail    {what} {check}: {found}\n" in text, text
+    if result == "warn":
+        assert node.run("validate", what, "--strict").code == 1

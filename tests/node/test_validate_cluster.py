@@ -4,6 +4,8 @@ import json
 
 import pytest
 
+import expect
+
 RIGHT = {"Epilog": "/opt/gpu-prolog/bin/gpu-prolog", "PrologFlags": "Alloc,DeferBatch", "SchedulerParameters": "nohold_on_prolog_fail"}
 
 
@@ -20,20 +22,11 @@ def version(node, text):
 
 
 def findings(node, code):
-    run = node.run("validate", "cluster", "--json")
-    assert (run.code, run.err) == (code, ""), run
-    told = {}
-    for one in json.loads(run.out)["checks"]:
-        told.setdefault(one["check"], one)
-    return told
+    return expect.findings(node, "cluster", code)
 
 
 def assert_finds(node, check, result, found, cure=""):
-    one = findings(node, 1 if result == "fail" else 0)[check]
-    assert (one["result"], one["found"]) == (result, found), one
-    assert cure in one["cure"], one
-    if result == "warn":
-        assert node.run("validate", "cluster", "--strict").code == 1
+    expect.assert_finds(node, "cluster", check, result, found, cure)
 
 
 def test_a_cluster_that_is_set_up_right_has_no_finding(cluster):

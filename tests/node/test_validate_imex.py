@@ -6,6 +6,7 @@ import time
 
 import pytest
 
+import expect
 from expect import assert_done
 from node import CHANNEL, CHANNEL_DIR, LIST
 from test_domain import answer, scripted
@@ -33,23 +34,11 @@ def healthy(node):
 
 
 def findings(node, code):
-    """What validate imex found, by check; for a check that has several findings the first."""
-    run = node.run("validate", "imex", "--json")
-    assert (run.code, run.err) == (code, ""), run
-    told = {}
-    for one in json.loads(run.out)["checks"]:
-        told.setdefault(one["check"], one)
-    return told
+    return expect.findings(node, "imex", code)
 
 
 def assert_finds(node, check, result, found, cure=""):
-    """The check says this, word for word, and it is what the exit code and the first line of the text follow."""
-    one = findings(node, 1 if result == "fail" else 0)[check]
-    assert (one["result"], one["found"]) == (result, found), one
-    assert cure in one["cure"], one
-    if result == "fail":
-        text = node.run("validate", "imex").out
-        assert f"fail    imex {check}: {found}\n" in text, text
+    expect.assert_finds(node, "imex", check, result, found, cure)
 
 
 def test_a_healthy_node_has_no_finding(healthy):
