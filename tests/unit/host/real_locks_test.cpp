@@ -170,6 +170,16 @@ TEST_CASE("a lock file or folder that is a link, special or another's is refused
   CHECK(tests::names_in(folder / "shared").empty());
 }
 
+TEST_CASE("a lock whose folder cannot be made says what to make") {
+  const TemporaryFolder folder;
+  RealClock clock;
+  const std::string run = folder / "run";
+  const auto lock = RealLocks(clock, Root()).acquire(run + "/gpu-prolog/imex.lock", "me", 1s);
+  REQUIRE_FALSE(lock);
+  CHECK(lock.error().what.find("cannot make " + run + "/gpu-prolog: no such file or directory") != std::string::npos);
+  CHECK(lock.error().cure == "make " + run + " a folder: systemd mounts a tmpfs there at boot");
+}
+
 TEST_CASE("a lock file that others may read is taken away from them") {
   const TemporaryFolder folder;
   RealClock clock;

@@ -2,6 +2,7 @@
 #include "net/addresses.h"
 
 #include <catch2/catch_test_macros.hpp>
+#include <cerrno>
 
 #include "fakes/fake_processes.h"
 
@@ -119,6 +120,16 @@ TEST_CASE("a resolver that hangs runs out of time") {
   CHECK(address.error().code == base::ExitCode::time_out);
   CHECK(address.error().blame == base::Blame::shared);
   CHECK(world.processes.limits.front() == 5s);
+}
+
+TEST_CASE("a getent that could not be started is this node's fault, and says nothing of the name") {
+  World world;
+  host::Exit no_processes;
+  no_processes.status = EAGAIN;
+  const auto address = world.resolve(no_processes);
+  REQUIRE_FALSE(address);
+  CHECK(address.error().blame == base::Blame::local);
+  CHECK(address.error().cure.find("out of memory or processes") != std::string::npos);
 }
 
 TEST_CASE("the look-up gets what the run has left, where that is less") {

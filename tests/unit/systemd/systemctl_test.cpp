@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>
+#include <cerrno>
 
 #include "fakes/fake_files.h"
 #include "fakes/fake_processes.h"
@@ -105,6 +106,17 @@ TEST_CASE("a systemd up to 253 says on stderr that a unit is not there") {
       parse_is_enabled("", "Failed to get unit file state for nvidia-imex.service: No such file or directory\n");
   CHECK(parsed.state == UnitFile::not_enabled);
   CHECK(parsed.word == "not-found");
+}
+
+TEST_CASE("a systemctl that could not be started is no trouble of systemd") {
+  World world;
+  host::Exit no_descriptors;
+  no_descriptors.status = EMFILE;
+  world.answer(is_enabled, no_descriptors);
+  const auto enabled = world.units.enabled("nvidia-imex");
+  REQUIRE_FALSE(enabled);
+  CHECK(enabled.error().what.find("could not be started: too many open files") != std::string::npos);
+  CHECK(enabled.error().cure == "raise the limit of open files (`ulimit -n`; LimitNOFILE= of slurmd.service)");
 }
 
 TEST_CASE("no word is no answer: asked once more, then an error") {
