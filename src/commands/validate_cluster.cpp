@@ -293,7 +293,8 @@ void validate_cluster(Context& context, Findings& findings) {
     const auto shown = slurm::parse_show_config(answered(told) ? told.out : "");
     if (shown.empty()) {
       findings.fail(subject, "settings",
-                    "neither slurm.conf nor `scontrol show config` can be read: " + host::describe(told),
+                    "neither slurm.conf nor `scontrol show config` can be read: " +
+                        (answered(told) ? "it printed no setting" : host::describe(told)),
                     "see whether slurmd runs on this node and the controller answers");
       return;
     }

@@ -161,4 +161,4 @@ def test_without_a_slurm_conf_the_controllers_settings_are_judged(cluster):
 def test_without_any_settings_it_is_told_and_no_guess_is_made(cluster):
     cluster.remove("/etc/slurm/slurm.conf")
     cluster.write("/fake/scontrol/config", "")
-    assert_finds(cluster, "settings", "fail", "neither slurm.conf nor `scontrol show config` can be read")
+    assert_finds(cluster, "settings", "fail", "neither slurm.conf nor `scontrol show config` can be read: it printed no setting")
