@@ -17,7 +17,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr std::uint64_t schema_number = 1;
-constexpr std::size_t largest_status = 4U << 20U;
+constexpr std::size_t largest_status = 1U << 20U;  // a status of 16 GPUs has about 30 KiB
 
 // Text from tools and files into JSON: what is no UTF-8 would make dump() throw.
 std::string safe(const std::string& text) { return base::printable(text, 2000); }

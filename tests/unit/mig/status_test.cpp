@@ -44,6 +44,15 @@ void shut(const GateVerdict& verdict, const std::string& word) {
 
 }  // namespace
 
+TEST_CASE("a status that is nested or large beyond all measure is damaged or unreadable, at once") {
+  const auto nested = parse_status(std::string(400'000, '[') + std::string(400'000, ']'));
+  REQUIRE_FALSE(nested);
+  CHECK(nested.error().what.find("it is nested more than 32 deep") != std::string::npos);
+  fakes::FakeFiles files;
+  files.file(run_path, std::string((1U << 20U) + 1, ' '));
+  CHECK_FALSE(read_status(files, true));
+}
+
 TEST_CASE("the gate is shut without a file, for a damaged one, for another boot, a killed run and a failed one") {
   CHECK_FALSE(gate(read_status(fakes::FakeFiles(), true), "boot-1").open);
   for (const char* damage : {"", "{", "null", "[]", "{}", "17", "{\"command\": \"mig-setup\"}",
