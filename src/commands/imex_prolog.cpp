@@ -39,9 +39,13 @@ struct Progress {
   std::optional<imex::DaemonConfig> daemon_config;  // once it is read
   std::optional<host::Deadline> whole;              // of the run, cleaning up included
   bool stopped = false;                             // the daemon was stopped: the old domain is over
+  bool ours_runs = false;                           // this job's daemon runs, READY, with this job's list
+  site::milliseconds restart_cost{0};               // what stop, start and READY took in this run
 };
 
-constexpr site::milliseconds least_cleanup = 1s;  // also where no time is left: KILL and an empty list need no more
+constexpr site::milliseconds least_cleanup = 1s;   // also where no time is left: KILL and an empty list need no more
+constexpr site::milliseconds restart_margin = 2s;  // for what a restart takes longer than the first start did
+constexpr int share_of_release_wait = 3;  // of the time left, a third: the start and READY must fit into the rest
 
 // The list that an ending empties, also of a run that failed before it had read where it is.
 std::string nodes_config_of(const Context& context, const Progress& progress) {
@@ -123,14 +127,16 @@ int end_failed(Context& context, Progress& progress, const ImexPrologOptions& op
     report.error.reset();
     return 0;
   }
-  if (progress.stopped) leave_no_domain(context, progress, options);
   if (options.on_failure == OnFailure::carry_on) {
+    // The job that goes on is better off with this node's own daemon than with none.
+    if (progress.stopped && !progress.ours_runs) leave_no_domain(context, progress, options);
     if (!progress.stopped) stop_foreign_domain(context, progress, options);
     log.warn("the job goes on all the same (--on-failure=continue)");
     report.summary = "failed, the job goes on (--on-failure=continue): " + error.what;
     report.error.reset();
     return 0;
   }
+  if (progress.stopped) leave_no_domain(context, progress, options);
   report.summary = "failed: " + error.what;
   return base::to_int(error.code);
 }
@@ -167,7 +173,7 @@ Status drop_persist(Context& context, const systemd::Stopped& stopped) {
 
 struct DomainLimit {
   host::Deadline deadline;
-  std::string because;
+  std::string cut_by;  // empty, or what cut it short
 };
 
 // The least of `budget` (what is left of --domain-timeout), what the run has left and, with NoHold, the time after
@@ -175,13 +181,12 @@ struct DomainLimit {
 DomainLimit domain_limit(const Context& context, site::milliseconds budget, const std::optional<slurm::Conf>& conf,
                          host::Clock::time_point begin, const host::Deadline& deadline) {
   const site::milliseconds own = deadline.limit(budget);
-  const std::string waited = "waited " + base::show_duration(own);
   const auto nohold = nohold_time(conf);
-  if (!nohold) return {deadline.within(own), waited};
+  if (!nohold) return {deadline.within(own), ""};
   const auto used = std::chrono::duration_cast<site::milliseconds>(context.host.clock.now() - begin);
   const site::milliseconds left = std::max(nohold->limit - used, site::milliseconds(0));
-  if (left >= own) return {deadline.within(own), waited};
-  return {deadline.within(left), "waited " + base::show_duration(left) + " only, cut short by " + nohold->because};
+  if (left >= own) return {deadline.within(own), ""};
+  return {deadline.within(left), nohold->because};
 }
 
 base::Result<bool> is_still_ours(Context& context, const Progress& progress, const imex::State& state) {
@@ -196,14 +201,37 @@ base::Result<bool> is_still_ours(Context& context, const Progress& progress, con
   return true;
 }
 
-// The cure of a node map mismatch; under the lock, since an epilog may be about to end the domain.
-Status restart_own_daemon(Context& context, Progress& progress, const ImexPrologOptions& options, imex::State& state,
-                          imex::Ctl& ctl, imex::ReadyTask task, const host::Deadline& deadline) {
-  const auto lock = lock_node(context, progress.job, deadline.less(site::gone_limit).left());
-  if (!lock) return lock.error();
+site::milliseconds since(const Context& context, host::Clock::time_point begin) {
+  return std::chrono::duration_cast<site::milliseconds>(context.host.clock.now() - begin);
+}
+
+// The cure of a node map mismatch; under the lock, since an epilog may be about to end the domain. False: not begun.
+// A daemon that is READY is not given up for a restart that the time left would cut short: that would turn a warning
+// into a drained node.
+base::Result<bool> restart_own_daemon(Context& context, Progress& progress, const ImexPrologOptions& options,
+                                      imex::State& state, imex::Ctl& ctl, imex::ReadyTask task,
+                                      const host::Deadline& deadline) {
+  host::Log& log = context.run.log();
+  const site::milliseconds needed = progress.restart_cost * 2 + restart_margin;
+  const auto lock = lock_node(context, progress.job, deadline.less(needed).left());
+  if (!lock && lock.error().code != ExitCode::time_out) return lock.error();
+  if (!lock) {
+    log.warn("not restarting our own daemon to lift the block: " + flow::one_line(lock.error()));
+    return false;
+  }
   const auto ours = is_still_ours(context, progress, state);
   if (!ours) return ours.error();
-  if (!*ours) return base::ok();  // the next look tells it
+  if (!*ours) return true;  // the next look tells it
+  if (deadline.left() < needed) {
+    log.warn("not restarting our own daemon to lift the block: " + base::show_duration(deadline.left()) +
+             " are left, and stop, start and READY took " + base::show_duration(progress.restart_cost) +
+             " in this run; Slurm's PrologTimeout or --deadline gives more");
+    return false;
+  }
+  log.warn(
+      "restarting our own daemon: a blocked peer holds this job's list now, and only a restart of this side lifts the "
+      "block");
+  progress.ours_runs = false;
   const auto stopped = progress.units->stop_and_wait(options.gate.unit, deadline, options.stop_timeout);
   if (!stopped) return stopped.error();
   const auto started = progress.units->start_and_confirm(options.gate.unit, deadline, options.start_timeout);
@@ -215,7 +243,9 @@ Status restart_own_daemon(Context& context, Progress& progress, const ImexProlog
   if (!ready) return ready.error();
   state.main_pid = ready->daemon.main_pid;
   state.main_start_time = ready->daemon.main_start_time;
-  return imex::write_state(context.host.files, state);
+  if (auto kept = imex::write_state(context.host.files, state); !kept) return kept.error();
+  progress.ours_runs = true;
+  return true;
 }
 
 }  // namespace
@@ -296,8 +326,7 @@ int imex_prolog(Context& context, const ImexPrologOptions& options, const std::o
   const auto block = run.step("block", [&] { return find_block(context, options, *job, conf, deadline); });
   if (!block) return failed(block.error());
   progress.block_nodes = block->decision.nodes;
-  const auto peers =
-      run.step("peers", [&] { return find_peers(context, options, *job, *block, deadline); });
+  const auto peers = run.step("peers", [&] { return find_peers(context, options, *job, *block, deadline); });
   if (!peers) return failed(peers.error());
   const std::string list = imex::render_nodes_config(peers->addresses());
   run.log().info("Node Names: " + base::printable(base::join(peers->nodes(), " "), 4000));
@@ -322,10 +351,12 @@ int imex_prolog(Context& context, const ImexPrologOptions& options, const std::o
   const auto noted = run.step("state", [&] { return imex::write_state(host.files, state); });
   if (!noted) return failed(noted.error());
   if (host::stopping()) return failed({ExitCode::time_out, "interrupted by a signal", ""});
+  const auto stop_begin = host.clock.now();
   const auto stopped = run.step(
       "stop", [&] { return progress.units->stop_and_wait(options.gate.unit, deadline, options.stop_timeout); });
   progress.stopped = true;
   if (!stopped) return failed(stopped.error());
+  progress.restart_cost = since(context, stop_begin);
   if (options.drop_persist) {
     const auto dropped = run.step("persist.dat", [&] { return drop_persist(context, *stopped); });
     if (!dropped) return failed(dropped.error());
@@ -337,18 +368,20 @@ int imex_prolog(Context& context, const ImexPrologOptions& options, const std::o
   const imex::DomainTask domain_task{peers->nodes(), peers->addresses(), peers->own, daemon_config->command_port,
                                      // A dry run imagines the domain: nothing has to settle.
                                      epilog_stopped_it || context.dry_run() ? site::milliseconds(0) : options.settle};
-  site::milliseconds domain_budget = options.domain_timeout;
+  site::milliseconds waited_for_peers{0};
   if (look_at_domain && peers->peers.size() > 1) {
     const auto asked_at = host.clock.now();
+    // The domain wait gives way to the start: what is waited here must never be what the start lacks.
+    const site::milliseconds budget = std::min(options.domain_timeout / 2, deadline.left() / share_of_release_wait);
     const auto released = run.step("peers' daemons", [&]() -> base::Result<imex::Released> {
       return imex::await_peers_released(*ctl->ctl, host.clock, run.log(), domain_task,
-                                        domain_limit(context, domain_budget / 2, conf, begin, deadline).deadline);
+                                        domain_limit(context, budget, conf, begin, deadline).deadline);
     });
     if (!released) return failed(released.error());
-    domain_budget -=
-        std::min(domain_budget, std::chrono::duration_cast<site::milliseconds>(host.clock.now() - asked_at));
+    waited_for_peers = since(context, asked_at);
   }
   if (host::stopping()) return failed({ExitCode::time_out, "interrupted by a signal", ""});
+  const auto start_begin = host.clock.now();
   const auto started = run.step(
       "start", [&] { return progress.units->start_and_confirm(options.gate.unit, deadline, options.start_timeout); });
   if (!started) return failed(started.error());
@@ -360,11 +393,13 @@ int imex_prolog(Context& context, const ImexPrologOptions& options, const std::o
                              ready_task, deadline.within(options.ready_timeout));
   });
   if (!ready) return failed(ready.error());
+  progress.restart_cost += since(context, start_begin);
   state.phase = imex::Phase::started;
   state.main_pid = ready->daemon.main_pid;
   state.main_start_time = ready->daemon.main_start_time;
   const auto kept = run.step("state", [&] { return imex::write_state(host.files, state); });
   if (!kept) return failed(kept.error());
+  progress.ours_runs = true;
   lock->reset();
 
   // --- domain: Slurm gives no barrier between nodes, this wait keeps a job off a half-built domain ---------
@@ -374,12 +409,15 @@ int imex_prolog(Context& context, const ImexPrologOptions& options, const std::o
         "IMEX is started on this node with a list of " + size + " nodes; the domain was not looked at";
     return 0;
   }
-  const DomainLimit limit = domain_limit(context, domain_budget, conf, begin, deadline);
+  const auto domain_begin = host.clock.now();
+  const site::milliseconds budget = options.domain_timeout - std::min(options.domain_timeout, waited_for_peers);
+  const DomainLimit limit = domain_limit(context, budget, conf, begin, deadline);
+  const DomainLimit last = domain_limit(context, budget + domain_task.settle, conf, begin, deadline);
   const imex::DomainHands hands{
       [&] { return restart_own_daemon(context, progress, options, state, *ctl->ctl, ready_task, deadline); },
       [&] { return is_still_ours(context, progress, state); }};
   const auto domain = run.step("domain", [&] {
-    return imex::await_domain(*ctl->ctl, host.clock, run.log(), domain_task, hands, limit.deadline);
+    return imex::await_domain(*ctl->ctl, host.clock, run.log(), domain_task, hands, limit.deadline, last.deadline);
   });
   if (!domain) return failed(domain.error());
   if (host::stopping()) return failed({ExitCode::time_out, "interrupted by a signal", ""});
@@ -391,8 +429,10 @@ int imex_prolog(Context& context, const ImexPrologOptions& options, const std::o
     run.report().summary = "the job has ended meanwhile: " + domain->told;
     return 0;
   }
+  const std::string waited = "waited " + base::show_duration(waited_for_peers + since(context, domain_begin)) +
+                             (limit.cut_by.empty() ? "" : " only, cut short by " + limit.cut_by);
   Error not_up{domain->mismatch ? ExitCode::change : ExitCode::time_out,
-               "the IMEX domain of " + size + " nodes is not up on this node (" + limit.because + "): " + domain->told,
+               "the IMEX domain of " + size + " nodes is not up on this node (" + waited + "): " + domain->told,
                domain->mismatch
                    ? "a node map mismatch lasts until both sides restart with one list: `gpu-prolog validate imex` on "
                      "the nodes named"

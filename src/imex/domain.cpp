@@ -98,7 +98,9 @@ Verdict judge(const DomainView& view, const std::vector<std::string>& nodes, con
 std::string describe(const DomainOutcome& outcome) {
   std::string text = outcome.up ? "UP: " + outcome.told : "not up: " + outcome.told;
   if (outcome.restarts > 0)
-    text += " (own daemon restarted " + std::to_string(outcome.restarts) + " times to cure a node map mismatch)";
+    text += " (own daemon restarted " +
+            (outcome.restarts == 1 ? std::string("once") : std::to_string(outcome.restarts) + " times") +
+            " to cure a node map mismatch)";
   return text;
 }
 
@@ -143,12 +145,14 @@ Released await_peers_released(Ctl& ctl, host::Clock& clock, host::Log& log, cons
 }
 
 base::Result<DomainOutcome> await_domain(Ctl& ctl, host::Clock& clock, host::Log& log, const DomainTask& task,
-                                         const DomainHands& hands, const host::Deadline& deadline) {
+                                         const DomainHands& hands, const host::Deadline& deadline,
+                                         const host::Deadline& last) {
   DomainOutcome outcome;
   std::vector<Blocked> blocked(task.addresses.size());
   host::milliseconds pause = 100ms;
   bool holding = false;
   bool seen_up = false;
+  bool may_restart = true;
   auto up_since = clock.now();
   const auto begin = clock.now();
   auto next_told = begin + 10s;
@@ -161,7 +165,8 @@ base::Result<DomainOutcome> await_domain(Ctl& ctl, host::Clock& clock, host::Log
   };
   for (;;) {
     if (const auto ours = hands.still_ours(); !ours || !*ours) return ended(ours);
-    const auto view = ctl.domain(std::max(deadline.limit(site::imex_ctl_limit), host::milliseconds(100)));
+    const host::Deadline& until = holding ? last : deadline;
+    const auto view = ctl.domain(std::max(until.limit(site::imex_ctl_limit), host::milliseconds(100)));
     if (!view) {
       outcome.told = view.error().what;
       holding = false;
@@ -198,7 +203,7 @@ base::Result<DomainOutcome> await_domain(Ctl& ctl, host::Clock& clock, host::Log
         if (!memory.met) continue;
         if (!is_ready(*view, peer)) memory.was_gone = true;
         // Where every pair was connected once, another node may have let its job begin: we do not break what it uses.
-        if (seen_up || !is_blocked || outcome.restarts >= most_restarts) continue;
+        if (seen_up || !may_restart || !is_blocked || outcome.restarts >= most_restarts) continue;
         bool came_back = memory.was_gone && is_ready(*view, peer);
         if (!came_back && is_ready(*view, peer)) {
           const auto its_view = ctl.peer_domains({task.addresses[peer]}, task.command_port,
@@ -212,24 +217,30 @@ base::Result<DomainOutcome> await_domain(Ctl& ctl, host::Clock& clock, host::Log
         const host::milliseconds jitter = jitter_step * static_cast<int>(task.own);
         if (!clock.sleep(deadline.limit(jitter))) break;
         if (const auto ours = hands.still_ours(); !ours || !*ours) return ended(ours);
-        log.warn(
-            "restarting our own daemon: a blocked peer holds this job's list now, and only a restart of this side "
-            "lifts the block");
-        if (auto restarted = hands.restart(); !restarted) return restarted.error();
+        const auto restarted = hands.restart();
+        if (!restarted) return restarted.error();
+        may_restart = *restarted;
+        if (!may_restart) continue;
         ++outcome.restarts;
         blocked.assign(blocked.size(), Blocked{});
         pause = 100ms;
         continue;
       }
     }
-    if (deadline.over()) break;
-    if (!clock.sleep(deadline.limit(holding ? std::min(pause, host::milliseconds(250)) : pause))) break;
+    const host::Deadline& end = holding ? last : deadline;
+    if (end.over()) break;
+    if (!clock.sleep(end.limit(holding ? std::min(pause, host::milliseconds(250)) : pause))) break;
     pause = std::min(pause * 2, host::milliseconds(1000));
     if (clock.now() >= next_told) {
       const auto waited = std::chrono::duration_cast<host::milliseconds>(clock.now() - begin);
       log.info("waiting for the domain since " + base::show_duration(waited) + ": " + outcome.told);
       next_told = clock.now() + 10s;
     }
+  }
+  if (holding) {
+    const auto held = std::chrono::duration_cast<host::milliseconds>(clock.now() - up_since);
+    outcome.told += ", but only for " + base::show_duration(held) + " so far; it has to hold for " +
+                    base::show_duration(task.settle);
   }
   return outcome;
 }

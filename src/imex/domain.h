@@ -59,17 +59,20 @@ Released await_peers_released(Ctl& ctl, host::Clock& clock, host::Log& log, cons
                               const host::Deadline& deadline);
 
 struct DomainHands {
-  // Restarts our own daemon with the same list; an error ends the wait.
-  std::function<base::Status()> restart;
+  // Restarts our own daemon with the same list. False: not begun, for what is left would not do (the log tells), and
+  // not asked again; an error ends the wait.
+  std::function<base::Result<bool>()> restart;
   // Asked before every look: false when the job's epilog has ended the domain; an error when the daemon died.
   std::function<base::Result<bool>()> still_ours;
 };
 
-// Looks until UP has held for `settle`, or the deadline comes (which is no error here: the outcome tells). A
-// mismatch that our own daemon holds against a peer is cured by a restart: only before the first UP that is seen (it
-// need not have settled: another node may have gone on with it), only once that peer has gone and come back or its
-// daemon says that it holds our list, at most twice, jittered by our place in the list.
+// Looks until UP has held for `settle`, or the deadline comes (which is no error here: the outcome tells). A domain
+// that is UP at the deadline may still settle until `last`. A mismatch that our own daemon holds against a peer is
+// cured by a restart: only before the first UP that is seen (it need not have settled: another node may have gone on
+// with it), only once that peer has gone and come back or its daemon says that it holds our list, at most twice,
+// jittered by our place in the list.
 base::Result<DomainOutcome> await_domain(Ctl& ctl, host::Clock& clock, host::Log& log, const DomainTask& task,
-                                         const DomainHands& hands, const host::Deadline& deadline);
+                                         const DomainHands& hands, const host::Deadline& deadline,
+                                         const host::Deadline& last);
 
 }  // namespace imex

@@ -84,6 +84,8 @@ inline constexpr milliseconds lock_reserve = 90s;  // the deadline less this is 
 inline constexpr milliseconds exclusive_look = 5s;
 inline constexpr milliseconds stop_limit = 15s;
 inline constexpr milliseconds gone_limit = 5s;
+inline constexpr milliseconds gone_least =
+    2s;  // after a KILL, also where the run has no time left: a cut look proves nothing
 inline constexpr milliseconds start_limit = 60s;
 inline constexpr milliseconds cancel_limit = 5s;  // the stop that cancels a hanging start; then KILL
 inline constexpr milliseconds ready_limit = 30s;

@@ -194,9 +194,16 @@ base::Result<Stopped> SystemctlUnits::stop_and_wait(const std::string& unit, con
   stopped.killed = true;
   const host::Exit killed = run({"kill", "--signal=KILL", unit}, site::systemctl_limit);
   if (!killed.succeeded()) log_.warn("systemctl kill " + unit + ": " + host::describe(killed));
-  now = wait_gone(unit, deadline.within(site::gone_limit));
+  const host::milliseconds looked = std::min(site::gone_limit, std::max(deadline.left(), site::gone_least));
+  now = wait_gone(unit, host::Deadline(clock_, looked));
   if (!now) return now.error();
   if (now->gone()) return stopped;
+  if (looked < site::gone_limit) {
+    return Error{ExitCode::time_out,
+                 "unit " + unit + " is not gone " + base::show_duration(looked) +
+                     " after KILL, and the run has no time to wait longer: " + describe(*now),
+                 "see in this log what took the time; " + look_at(unit)};
+  }
   return Error{ExitCode::change, "unit " + unit + " cannot be stopped, not even by KILL: " + describe(*now),
                "a daemon stuck in the kernel needs a reboot of this node; " + look_at(unit)};
 }

@@ -90,3 +90,35 @@ def test_a_short_start_of_the_clock_follows_the_limit_of_nohold(waiting):
     assert run.code == 0 and run.seconds < 7, run
     warnings = " ".join(text for _, _, text in waiting.log("WARN"))
     assert "MessageTimeout" in warnings or "BatchStartTimeout" in warnings, waiting.log_text()
+
+
+def test_peers_that_keep_an_old_list_never_cost_the_time_to_start(waiting):
+    """One node whose prolog never comes must not drain all the others, however short Slurm's limit is."""
+    waiting.set_slurm_conf(PrologTimeout=15)
+    scripted(waiting, answer().replace("10.20.0.2", "10.20.0.9"))
+    run = waiting.prolog()
+    assert run.code == 0 and (run.out, run.err) == ("", ""), run
+    warnings = " ".join(text for _, _, text in waiting.log("WARN"))
+    assert "another list is still held by ultra-2 (10.20.0.2)" in warnings, waiting.log_text()
+    assert waiting.list() == b"10.20.0.1\n10.20.0.2\n" and waiting.unit_state()["ActiveState"] == "active"
+
+
+def test_a_cure_that_the_time_left_would_cut_short_is_not_begun(waiting):
+    """A daemon that is READY is not given up: a warning must not become a drained node."""
+    waiting.set_slurm_conf(PrologTimeout=15)
+    waiting.script("systemctl", "stop", "sleep 2500 ok")
+    # The first answer is the peer's own view, before our start; the next two are ours: it is gone, it is back and blocked.
+    scripted(waiting, answer(), answer("DEGRADED", "UNAVAILABLE", "NODE_MAP_MISMATCH"), answer("DEGRADED", "READY", "NODE_MAP_MISMATCH"))
+    run = waiting.prolog()
+    assert run.code == 0 and (run.out, run.err) == ("", ""), run
+    warnings = " ".join(text for _, _, text in waiting.log("WARN"))
+    assert "not restarting our own daemon to lift the block" in warnings and "PrologTimeout" in warnings, waiting.log_text()
+    assert waiting.list() == b"10.20.0.1\n10.20.0.2\n" and waiting.unit_state()["ActiveState"] == "active"
+
+
+def test_a_job_that_goes_on_without_its_domain_keeps_this_nodes_daemon(waiting):
+    scripted(waiting, answer("DEGRADED", "UNAVAILABLE", "NEVER_CONNECTED"))
+    run = waiting.prolog("--wait-domain=require", "--on-failure=continue", "--domain-timeout=2")
+    assert run.code == 0, run
+    assert any("is not up on this node (waited 2" in text for _, _, text in waiting.log("ERROR")), waiting.log_text()
+    assert waiting.list() == b"10.20.0.1\n10.20.0.2\n" and waiting.unit_state()["ActiveState"] == "active"

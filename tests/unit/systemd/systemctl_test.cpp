@@ -271,6 +271,21 @@ TEST_CASE("a unit that not even KILL ends is an error that says what is left") {
   CHECK(world.took() == 20s);  // 15 s for the stop, 5 s after the KILL
 }
 
+TEST_CASE("where no time is left a KILL is still given a moment, and its failing is told as want of time") {
+  World world;
+  world.processes.living = {{77, 1}};
+  world.answer(stop, fakes::timed_out())
+      .answer(show, fakes::exited(0, shown("deactivating", "77")))
+      .answer(kill_it, fakes::exited(0));
+  const auto stopped = world.stop_it(15s, 3s);
+  REQUIRE_FALSE(stopped);
+  CHECK(stopped.error().code == base::ExitCode::time_out);
+  CHECK(stopped.error().what.find("is not gone") != std::string::npos);
+  CHECK(stopped.error().what.find("after KILL, and the run has no time to wait longer") != std::string::npos);
+  CHECK(stopped.error().cure.find("reboot") == std::string::npos);
+  CHECK(world.took() == 5s);  // 3 s for the stop, 2 s after the KILL
+}
+
 TEST_CASE("a stop interrupted by a signal kills nobody") {
   World world;
   world.answer(stop, interrupted());
