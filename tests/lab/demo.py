@@ -215,7 +215,7 @@ def part_four(lab, check):
     done = nodes[0].execute("/usr/bin/gpu-prolog", "validate", "imex", limit=60)
     print("\n".join("  | " + line for line in done.stdout.splitlines()))
     check(done.returncode == 1, f"validate imex exits {done.returncode}")
-    check("!M!" in done.stdout and (culprit.name in done.stdout or culprit.address in done.stdout), f"it names {culprit.name} and !M!")
+    check("!M!" in done.stdout and (culprit.name in done.stdout or culprit.address in done.stdout), f"it names {culprit.name if culprit.name in done.stdout else culprit.address + ' (' + culprit.name + ')'} and !M!")
 
 
 def main():
