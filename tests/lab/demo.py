@@ -215,7 +215,8 @@ def part_four(lab, check):
     done = nodes[0].execute("/usr/bin/gpu-prolog", "validate", "imex", limit=60)
     print("\n".join("  | " + line for line in done.stdout.splitlines()))
     check(done.returncode == 1, f"validate imex exits {done.returncode}")
-    check("!M!" in done.stdout and (culprit.name in done.stdout or culprit.address in done.stdout), f"it names {culprit.name if culprit.name in done.stdout else culprit.address + ' (' + culprit.name + ')'} and !M!")
+    told_as = culprit.name if culprit.name in done.stdout else f"{culprit.address} ({culprit.name})"
+    check("!M!" in done.stdout and (culprit.name in done.stdout or culprit.address in done.stdout), f"it names {told_as} and !M!")
 
 
 def main():
