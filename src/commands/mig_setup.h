@@ -1,24 +1,21 @@
 // mig-setup: the MIG layout of this node made right before slurmd starts, or a clear reason why not.
 //
 // Options of the command line (section [mig-setup] of the config file); the type in brackets:
-//   --layout TEXT          [list of strings, repeatable] what every GPU is split into: '3g.20gb:1,1g.5gb:2', profile
-//                          IDs '9,14,19,19', or none; 'SEL=...' for some GPUs only (SEL: 0, 0-3, bus id, UUID,
-//                          model:H200)
-//   --layout-file FILE     [string] layouts as JSON, or mig-parted's YAML (then with --layout-name)
-//   --layout-name LABEL    [string] which of mig-parted's mig-configs
-//   --driver-timeout TIME  [duration, 120s] how long to wait for the driver and for every GPU
-//   --expect-gpus N        [number, default: the NVIDIA functions on the PCI bus] wait until this many GPUs answer
-//   --force                [flag] change GPUs although slurmd or a GPU process runs
-//   --reboot WHEN          [no|if-pending|force, no] reboot where the mode stays pending: never, at most once per
-//   launch
-//                          and only early in the boot, or also later
-//   --print FORM           [gres|aws-cli|aws-json|json, gres] form of what stdout gets
-//   --if-supported         [flag] exit 0 and do nothing where no GPU knows MIG
-//   --deadline TIME        [duration, 600s] limit of the whole run
-//   --check                [flag] check the layout against --board or this node's driver; changes nothing
-//   --board FILE           [string, only with --check] saved output of `nvidia-smi mig -lgip` and `-lgipp` instead of a
-//   GPU
-//   --plan-from GRES       [string] 'gpu:3g.20gb:8,...' as configured now: tell what changing to the layout means for
+//   - --layout TEXT [list of strings, repeatable]: what every GPU is split into: '3g.20gb:1,1g.5gb:2', profile IDs
+//     '9,14,19,19', or none; 'SEL=...' for some GPUs only (SEL: 0, 0-3, bus id, UUID, model:H200)
+//   - --layout-file FILE [string]: layouts as JSON, or mig-parted's YAML (then with --layout-name)
+//   - --layout-name LABEL [string]: which of mig-parted's mig-configs
+//   - --driver-timeout TIME [duration, 120s]: how long to wait for the driver and for every GPU
+//   - --expect-gpus N [number, default: the NVIDIA functions on the PCI bus]: wait until this many GPUs answer
+//   - --force [flag]: change GPUs although slurmd or a GPU process runs
+//   - --reboot WHEN [no|if-pending|force, no]: reboot where the mode stays pending: never, at most once per launch and
+//     only early in the boot, or also later
+//   - --print FORM [gres|aws-cli|aws-json|json, gres]: form of what stdout gets
+//   - --if-supported [flag]: exit 0 and do nothing where no GPU knows MIG
+//   - --deadline TIME [duration, 600s]: limit of the whole run
+//   - --check [flag]: check the layout against --board or this node's driver; changes nothing
+//   - --board FILE [string, only with --check]: saved output of `nvidia-smi mig -lgip` and `-lgipp` instead of a GPU
+//   - --plan-from GRES [string]: 'gpu:3g.20gb:8,...' as configured now: tell what changing to the layout means for
 //   Slurm
 // and the global --dry-run and --json (the command line sets print = json for it: the object is the same).
 #pragma once

@@ -92,7 +92,7 @@ base::Result<Boards> add_placements(Boards boards, std::string_view text) {
     const std::size_t open = line.find('{');
     const std::size_t close = line.find("}:");
     const auto words = base::words(line.substr(0, std::min(open, line.size())));
-    if (words.size() == 0 || words.size() < 5 || words[2] != "Profile") {
+    if (words.size() < 5 || words[2] != "Profile") {
       if (words.size() >= 2 && words[0] == "GPU" && words[1].ends_with(':')) continue;  // a line of -L in a saved file
       return unreadable("-lgipp", line);
     }
