@@ -162,3 +162,20 @@ def test_without_any_settings_it_is_told_and_no_guess_is_made(cluster):
     cluster.remove("/etc/slurm/slurm.conf")
     cluster.write("/fake/scontrol/config", "")
     assert_finds(cluster, "settings", "fail", "neither slurm.conf nor `scontrol show config` can be read: it printed no setting")
+
+
+# -- a scontrol that gives no answer
+
+@pytest.mark.parametrize("action,result,found", [("exec sleep 1000", "fail", "no end after"), ("exec yes", "fail", "printed more than"),
+                                                 ("exit 1", "warn", "scontrol --version: exit 1")])
+def test_a_scontrol_that_tells_no_version_is_a_finding(cluster, action, result, found):
+    cluster.write(cluster.scontrol, f"#!/bin/sh\n{action}\n", 0o755)
+    told = findings(cluster, 1 if result == "fail" else 0)["slurm version"]
+    assert told["result"] == result and found in told["found"] and told["cure"].startswith("see /"), told
+
+
+def test_a_scontrol_that_hangs_where_only_it_knows_the_settings_is_a_finding(cluster):
+    cluster.remove("/etc/slurm/slurm.conf")
+    cluster.write(cluster.scontrol, '#!/bin/sh\ncase "$*" in --version) echo slurm 25.11.7;; *) exec sleep 1000;; esac\n', 0o755)
+    told = findings(cluster, 1)["settings"]
+    assert told["result"] == "fail" and "no end after" in told["found"] and told["cure"], told
