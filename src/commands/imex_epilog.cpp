@@ -10,6 +10,7 @@
 #include "commands/imex_times.h"
 #include "commands/imex_tools.h"
 #include "host/interrupt.h"
+#include "imex/config.h"
 #include "imex/nodes_config.h"
 #include "imex/state.h"
 
@@ -23,6 +24,17 @@ namespace {
 int end_done(Context& context, const std::string& why) {
   context.run.report().summary = why;
   context.run.log().info(why);
+  return 0;
+}
+
+// A daemon of which nobody knows whose it is stays: it may be the next job's by now.
+int end_unknown(Context& context, const std::string& damage) {
+  context.run.report().summary = "nothing is stopped: " + damage + ", so nobody knows whose daemon runs here";
+  context.run.log().warn(
+      context.run.report().summary +
+      "; find out who made it so and remove the file (a folder: make it root's, mode 0755); the "
+      "next exclusive job's prolog stops the daemon; by hand, once no job runs here: `systemctl stop " +
+      std::string(site::imex_unit) + "`");
   return 0;
 }
 
@@ -77,7 +89,7 @@ int imex_epilog(Context& context, const ImexEpilogOptions& options, const std::o
   const imex::RunIdentity self = identity_of(*job);
   std::string damage;
   auto state = imex::read_state(host.files, damage);
-  if (!damage.empty()) run.log().warn(damage);
+  if (!damage.empty()) return end_unknown(context, damage);
   if (!state) return end_done(context, "nothing to do: no prolog of gpu-prolog made a domain here since the boot");
   if (!imex::is_epilog_of(state->run, self)) {
     return end_done(context,
@@ -104,6 +116,7 @@ int imex_epilog(Context& context, const ImexEpilogOptions& options, const std::o
   });
   if (!lock) return end_failed(context, lock.error(), false);
   state = imex::read_state(host.files, damage);
+  if (!damage.empty()) return end_unknown(context, damage);
   if (!state || !imex::is_epilog_of(state->run, self) || state->phase == imex::Phase::stopped) {
     return end_done(context, "nothing to do: another run has taken over meanwhile");
   }
@@ -117,10 +130,16 @@ int imex_epilog(Context& context, const ImexEpilogOptions& options, const std::o
   }
 
   // --- stop, empty ---------------------------------------------------------------------------------------
+  // The list that the daemon would read is emptied, wherever the state says that it was.
+  const std::string nodes_config = imex::find_nodes_config(host.files);
+  if (state->nodes_config != nodes_config) {
+    run.log().warn("the prolog wrote the node list " + base::printable(state->nodes_config) +
+                   ", but the daemon's config names " + nodes_config + " now: only that one is emptied");
+  }
   const std::string list =
       options.mode == EpilogMode::self ? own_address_only(context, *state) : imex::render_empty_nodes_config();
   const auto ended = run.step("stop", [&] {
-    return end_domain(context, **units, state->unit, state->nodes_config, list, deadline, options.stop_timeout);
+    return end_domain(context, **units, state->unit, nodes_config, list, deadline, options.stop_timeout);
   });
   if (!ended) return end_failed(context, ended.error(), true);
   state->phase = imex::Phase::stopped;

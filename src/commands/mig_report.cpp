@@ -8,6 +8,7 @@
 #include "commands/ask_tool.h"
 #include "commands/mig_inputs.h"
 #include "host/interrupt.h"
+#include "host/trusted_file.h"
 #include "mig/gres.h"
 
 namespace commands {
@@ -132,7 +133,7 @@ void MigReport::write(Context& context) {
     // Through a link, or in a folder of somebody else, it would be written where others have their say, and the gate
     // would not believe it.
     const std::string folder(path.substr(0, path.rfind('/')));
-    if (const std::string fault = mig::folder_fault(context.host.files, folder, true); !fault.empty()) {
+    if (const std::string fault = host::folder_fault(context.host.files, folder, true); !fault.empty()) {
       if (!told_.insert(folder).second) continue;
       context.run.log().error("the status is not written to " + std::string(path) + ": " + fault +
                               "; remove it, or make it root's and writable by root only, then run mig-setup again");

@@ -14,6 +14,7 @@
 #include "commands/mig_reboot.h"
 #include "commands/mig_report.h"
 #include "host/interrupt.h"
+#include "host/trusted_file.h"
 #include "mig/caps.h"
 #include "mig/gres.h"
 #include "mig/holders.h"
@@ -82,11 +83,11 @@ Status check_root(const Context& context) {
 void make_folders(Context& context) {
   for (std::string_view folder : {site::run_dir, site::lib_dir}) {
     const std::string path(folder);
-    const std::string fault = mig::folder_fault(context.host.files, path, true);
+    const std::string fault = host::folder_fault(context.host.files, path, true);
     const auto made = context.host.files.make_directory(path, 0755);
     if (!made) {
       context.run.log().warn(made.error().what);
-    } else if (!fault.empty() && mig::folder_fault(context.host.files, path, true).empty()) {
+    } else if (!fault.empty() && host::folder_fault(context.host.files, path, true).empty()) {
       context.run.log().warn(fault + ": its mode is 0755 again; find out what made it so");
     }
   }

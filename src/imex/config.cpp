@@ -71,4 +71,9 @@ base::Result<DaemonConfig> read_daemon_config(const host::Files& files, const st
   return Error{ExitCode::change, text.error().what, "make " + path + " a readable file"};
 }
 
+std::string find_nodes_config(const host::Files& files) {
+  const auto config = read_daemon_config(files, std::string(site::imex_config));
+  return config ? config->nodes_config : std::string(site::imex_nodes_config);
+}
+
 }  // namespace imex

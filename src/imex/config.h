@@ -26,4 +26,7 @@ base::Result<DaemonConfig> parse_daemon_config(std::string_view text);
 // A missing file gives the defaults.
 base::Result<DaemonConfig> read_daemon_config(const host::Files& files, const std::string& path);
 
+// Where the node list of this node's daemon is: the default too where the config cannot be read.
+std::string find_nodes_config(const host::Files& files);
+
 }  // namespace imex

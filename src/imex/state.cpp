@@ -6,6 +6,7 @@
 #include <stdexcept>
 
 #include "base/text.h"
+#include "host/trusted_file.h"
 #include "site/site.h"
 
 namespace imex {
@@ -34,6 +35,19 @@ std::uint64_t number(const Json& json, const char* key, std::uint64_t most) {
   if (!found->is_number_unsigned() || found->get<std::uint64_t>() > most)
     throw std::out_of_range(std::string(key) + " is no number that it can be");
   return found->get<std::uint64_t>();
+}
+
+// Below --root the whole tree may be a person's own, kept from a node; then /run is theirs too.
+bool is_roots(const host::Files& files) {
+  const auto status = files.status("/run");
+  return !status || !*status || (*status)->uid == 0;
+}
+
+// It becomes a word of systemctl's, so it must be no option and no pattern.
+bool is_unit_name(const std::string& text) {
+  return !text.empty() && text.size() <= 256 && text.front() != '-' &&
+         text.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789:-_.\\@") ==
+             std::string::npos;
 }
 
 pid_t pid(const Json& json, const char* key) {
@@ -97,6 +111,7 @@ base::Result<State> parse_state(std::string_view text) {
     state.run.start_time = json.value("start_time", "");
     state.boot_id = json.value("boot_id", "");
     state.unit = json.at("unit").get<std::string>();
+    if (!is_unit_name(state.unit)) return damaged("'" + base::printable(state.unit, 60) + "' is no unit's name");
     state.nodes_config = json.at("nodes_config").get<std::string>();
     state.addresses = json.value("addresses", std::vector<std::string>{});
     state.main_pid = pid(json, "main_pid");
@@ -119,9 +134,14 @@ base::Result<State> parse_state(std::string_view text) {
 }
 
 std::optional<State> read_state(const host::Files& files, std::string& damage) {
-  const auto text = files.read(std::string(site::imex_state), largest_state);
+  const std::string path(site::imex_state);
+  if (const std::string fault = host::file_fault(files, path, is_roots(files)); !fault.empty()) {
+    damage = damaged(fault).what;
+    return std::nullopt;
+  }
+  const auto text = files.read(path, largest_state);
   if (!text) {
-    if (text.error().os_error != ENOENT) damage = text.error().what;
+    if (text.error().os_error != ENOENT) damage = damaged(text.error().what).what;
     return std::nullopt;
   }
   auto state = parse_state(*text);

@@ -55,9 +55,11 @@ std::string render_state(const State& state);
 // Error: surroundings for anything that is no state of ours.
 base::Result<State> parse_state(std::string_view text);
 
-// nullopt: none, a damaged one (a WARN is the caller's business: `damage` says what), or one of another boot.
+// nullopt: none, a damaged one (a WARN is the caller's business: `damage` says what), or one of another boot. A state
+// that others than root could have written is damaged.
 std::optional<State> read_state(const host::Files& files, std::string& damage);
-// Makes /run/gpu-prolog (0755) where it is missing. Error: change.
+// Makes /run/gpu-prolog (0755) where it is missing; a folder of somebody else is refused by the lock before. Error:
+// change.
 base::Status write_state(host::Files& files, const State& state);
 
 std::string read_boot_id(const host::Files& files);  // empty where the kernel tells none

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/text.h"
+#include "host/trusted_file.h"
 #include "mig/strict_text.h"
 #include "site/site.h"
 
@@ -160,41 +161,6 @@ base::Result<std::vector<Rule>> rules_of(const Status& status) {
   return rules;
 }
 
-namespace {
-
-std::string_view in_words(host::FileStatus::Kind kind) {
-  using Kind = host::FileStatus::Kind;
-  switch (kind) {
-    case Kind::regular: return "a file";
-    case Kind::directory: return "a folder";
-    case Kind::link: return "a symbolic link";
-    case Kind::char_device:
-    case Kind::block_device: return "a device";
-    case Kind::fifo: return "a pipe";
-    case Kind::socket: break;
-  }
-  return "a socket";
-}
-
-// Whoever could have written it decides whether slurmd starts.
-std::string owner_fault(const host::FileStatus& status, bool of_root) {
-  if (of_root && status.uid != 0) return "does not belong to root";
-  if ((status.permissions & 022U) != 0) return "can be written by group or others";
-  return "";
-}
-
-}  // namespace
-
-std::string folder_fault(const host::Files& files, const std::string& folder, bool of_root) {
-  const auto status = files.status(folder);
-  if (!status) return status.error().what;
-  if (!*status) return "";
-  if ((*status)->kind != host::FileStatus::Kind::directory)
-    return folder + " is " + std::string(in_words((*status)->kind)) + ", not a folder";
-  const std::string fault = owner_fault(**status, of_root);
-  return fault.empty() ? "" : folder + " " + fault;
-}
-
 base::Result<std::optional<Status>> read_status(const host::Files& files, bool of_root) {
   for (std::string_view place : {site::mig_status_run, site::mig_status_lib}) {
     const std::string path(place);
@@ -205,11 +171,7 @@ base::Result<std::optional<Status>> read_status(const host::Files& files, bool o
     const auto there = files.status(path);
     if (!there) return refused(there.error().what);
     if (!*there) continue;
-    if (const std::string fault = folder_fault(files, path.substr(0, path.rfind('/')), of_root); !fault.empty())
-      return refused(fault);
-    if ((*there)->kind != host::FileStatus::Kind::regular)
-      return refused(path + " is " + std::string(in_words((*there)->kind)) + ", not a file");
-    if (const std::string fault = owner_fault(**there, of_root); !fault.empty()) return refused(path + " " + fault);
+    if (const std::string fault = host::file_fault(files, path, of_root); !fault.empty()) return refused(fault);
     const auto text = files.read(path, largest_status);
     if (!text) return refused(text.error().what);
     auto parsed = parse_status(*text);

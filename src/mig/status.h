@@ -57,9 +57,6 @@ base::Result<Status> parse_status(const std::string& text);
 // that others than root could have written (`of_root`: that is asked for), damaged.
 base::Result<std::optional<Status>> read_status(const host::Files& files, bool of_root);
 
-// Why nothing may be written into, or read from, this folder: a link, not root's, writable by others. Empty: it may.
-std::string folder_fault(const host::Files& files, const std::string& folder, bool of_root);
-
 // The rules that the last run had, GPU by GPU, by bus id.
 base::Result<std::vector<Rule>> rules_of(const Status& status);
 

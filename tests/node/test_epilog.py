@@ -154,6 +154,30 @@ def test_an_epilog_finishes_what_a_killed_prolog_began(node):
     assert node.unit_state()["ActiveState"] == "inactive" and is_comment_only(node.list())
 
 
+@pytest.mark.parametrize("spoil", ["echo '{{{' > /run/gpu-prolog/imex.json", "chown 1000 /run/gpu-prolog/imex.json", "chmod 777 /run/gpu-prolog"])
+def test_with_a_damaged_state_the_daemon_is_left_alone_and_the_log_says_why_and_what_to_do(node, spoil):
+    prepared(node)
+    node.sh(spoil)
+    run = epilog(node)
+    assert run.code == 0 and (run.out, run.err) == ("", ""), run
+    assert changes(node) == [] and node.unit_state()["ActiveState"] == "active" and node.list() == b"10.20.0.1\n10.20.0.2\n"
+    (told,) = [text for _, _, text in node.log("WARN") if "is damaged" in text]
+    assert told.startswith("nothing is stopped: the state file /run/gpu-prolog/imex.json is damaged: ") and "systemctl stop nvidia-imex" in told, told
+    assert not any("made a domain here since the boot" in line for line in node.log_text())
+    node.sh("chmod 755 /run/gpu-prolog")  # a prolog would refuse it
+    run = node.prolog(env={"SLURM_JOB_ID": "4712", "SLURM_JOBID": "4712"})
+    assert run.code == 0 and epilog(node, SLURM_JOB_ID="4712", SLURM_JOBID="4712").code == 0
+    assert node.unit_state()["ActiveState"] == "inactive", node.log_text()
+
+
+def test_the_epilog_writes_no_other_file_than_the_daemons_own_list_whatever_the_state_says(node):
+    prepared(node)
+    before = node.read("/etc/passwd")
+    node.write("/run/gpu-prolog/imex.json", node.read("/run/gpu-prolog/imex.json").replace(LIST, "/etc/passwd"))
+    run = epilog(node)
+    assert run.code == 0 and node.read("/etc/passwd") == before and is_comment_only(node.list()), run
+
+
 def test_a_dry_run_of_the_epilog_changes_nothing(node):
     prepared(node)
     node.syslog.received.clear()

@@ -56,11 +56,36 @@ TEST_CASE("a state of another boot is none") {
   check_nothing_to_do(node, "since the boot");
 }
 
-TEST_CASE("a damaged state is told and is none") {
+TEST_CASE("with a damaged state nobody knows whose daemon runs: it is left alone, and the log says so and what to do") {
   Node node;
-  node.files.file(state_path, "{");
-  check_nothing_to_do(node, "since the boot");
-  CHECK(node.logged("WARN", "is damaged"));
+  SECTION("no JSON") { node.files.file(state_path, "{"); }
+  SECTION("of somebody else") { node.noted(Phase::started).files.tree.at(state_path).status.uid = 1000; }
+  CHECK(node.epilog() == 0);
+  CHECK(node.files.changes.empty());
+  CHECK(node.tools.calls.empty());
+  CHECK(node.locks.holders.empty());
+  CHECK(node.report.summary.starts_with("nothing is stopped: the state file " + state_path + " is damaged: "));
+  CHECK(node.report.summary.ends_with(", so nobody knows whose daemon runs here"));
+  CHECK(node.logged("WARN", "by hand, once no job runs here: `systemctl stop nvidia-imex`"));
+}
+
+TEST_CASE("only the list that the daemon's own config names is emptied, wherever the state says that it was") {
+  Node node;
+  node.noted(Phase::started);
+  imex::State state = *node.state();
+  state.nodes_config = "/etc/passwd";
+  node.files.file(state_path, imex::render_state(state)).file("/etc/passwd", "root\n");
+  CHECK(node.epilog() == 0);
+  CHECK(node.list_has_no_nodes());
+  CHECK_FALSE(node.changed("replace /etc/passwd"));
+  CHECK(node.logged("WARN", "the prolog wrote the node list /etc/passwd, but the daemon's config names " + list_path));
+
+  Node moved;
+  moved.noted(Phase::started);
+  moved.files.file("/etc/nvidia-imex/config.cfg", "IMEX_NODE_CONFIG_FILE=/etc/nvidia-imex/other.cfg\n");
+  CHECK(moved.epilog() == 0);
+  CHECK(moved.changed("replace /etc/nvidia-imex/other.cfg"));
+  CHECK(moved.list() == old_list);
 }
 
 TEST_CASE("another job's domain, or another run's of this job, is let alone") {

@@ -62,6 +62,9 @@ TEST_CASE("a member of another type, a missing member or an unknown phase is dam
       {"\"phase\": \"started\"", "\"phase\": \"begun\""},
       {"\"phase\": \"started\"", "\"phase\": 1"},
       {"\"unit\": \"nvidia-imex\"", "\"unit\": null"},
+      {"\"unit\": \"nvidia-imex\"", "\"unit\": \"\""},
+      {"\"unit\": \"nvidia-imex\"", "\"unit\": \"--all\""},
+      {"\"unit\": \"nvidia-imex\"", "\"unit\": \"ssh*\""},
       {"\"nodes_config\"", "\"node_config\""},
       {"\"main_pid\": 77", "\"main_pid\": \"77\""},
       {"\"10.0.0.2\"", "10"},
@@ -104,6 +107,41 @@ TEST_CASE("no state file is no damage; an unreadable or damaged one is told") {
   SECTION("nested") { files.file(place, std::string(30'000, '[') + std::string(30'000, ']')); }
   CHECK_FALSE(imex::read_state(files, damage));
   CHECK_FALSE(damage.empty());
+}
+
+TEST_CASE("a state that others than root could have written is damage, and it is said why") {
+  const std::pair<std::string, std::string> cases[] = {
+      {"owner", place + " does not belong to root"},
+      {"mode", place + " can be written by group or others"},
+      {"folder owner", "/run/gpu-prolog does not belong to root"},
+      {"folder mode", "/run/gpu-prolog can be written by group or others"},
+      {"link", place + " is a symbolic link, not a file"},
+      {"folder link", "/run/gpu-prolog is a symbolic link, not a folder"},
+  };
+  for (const auto& [what, why] : cases) {
+    INFO(what);
+    fakes::FakeFiles files = node();
+    REQUIRE(imex::write_state(files, full_state()));
+    const std::string whole = imex::render_state(full_state());
+    if (what == "owner") files.file(place, whole, 0644, 1000);
+    if (what == "mode") files.file(place, whole, 0664);
+    if (what == "folder owner") files.directory("/run/gpu-prolog", 0755, 1000);
+    if (what == "folder mode") files.directory("/run/gpu-prolog", 0775);
+    if (what == "link") files.file("/tmp/state", whole).link(place, "/tmp/state");
+    if (what == "folder link") files.link("/run/gpu-prolog", "/tmp");
+    std::string damage;
+    CHECK_FALSE(imex::read_state(files, damage));
+    CHECK(damage == "the state file " + place + " is damaged: " + why);
+  }
+}
+
+TEST_CASE("below --root a person's own tree is believed") {
+  fakes::FakeFiles files = node();
+  files.directory("/run", 0755, 1000).directory("/run/gpu-prolog", 0755, 1000);
+  files.file(place, imex::render_state(full_state()), 0644, 1000);
+  std::string damage;
+  CHECK(imex::read_state(files, damage));
+  CHECK(damage.empty());
 }
 
 TEST_CASE("a state that cannot be written is an error") {
