@@ -58,6 +58,9 @@ std::string join(const std::vector<std::string>& parts, std::string_view separat
 
 std::string lower(std::string_view text);
 bool equals_ignoring_case(std::string_view a, std::string_view b);
+// "1 node", "2 nodes".
+std::string counted(std::size_t count, std::string_view noun);
+
 bool contains_ignoring_case(std::string_view text, std::string_view part);
 
 // The whole text as a decimal number without sign; nothing for anything else or on overflow.

@@ -20,7 +20,12 @@ struct DomainFault {
   std::string cure;
 };
 
-// Dead nodes first, then the nodes that explain most of the wrong pairs, then single pairs.
+// Nodes that tell nothing of themselves though their peers are connected with them: status and version travel over the
+// command port, connections over the server port. explain_faults has no word about them.
+std::vector<std::size_t> mute_nodes(const DomainView& view);
+
+// What daemons refuse each other first (a node that is met with another list is often not READY either), then dead
+// nodes, then the nodes that explain most of the other wrong pairs, then single pairs.
 std::vector<DomainFault> explain_faults(const DomainView& view, const std::vector<std::string>& names);
 
 // Distinct versions with the ids that have them; nodes that told none are left out.

@@ -5,7 +5,9 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "base/ip_literal.h"
 #include "base/text.h"
+#include "imex/domain.h"
 
 namespace imex {
 
@@ -48,7 +50,7 @@ DomainView to_view(const Json& json) {
 // null where nobody tells: no daemon answers there, or the node gave no report.
 Json daemon_of(const NodeReport* report) {
   if (report == nullptr) return {{"list", nullptr}, {"place", nullptr}, {"daemon", nullptr}, {"version", nullptr}};
-  const bool told = report->own && report->view && report->view->nodes.size() == report->list.size();
+  const bool told = report->own && report->view && list_difference(*report->view, report->list).empty();
   return {{"list", report->list.empty() ? Json(nullptr) : Json(list_name(report->list))},
           {"place", report->own ? Json(*report->own) : Json(nullptr)},
           {"daemon", told ? Json(base::printable(report->view->nodes[*report->own].status)) : Json(nullptr)},
@@ -123,6 +125,19 @@ base::Result<NodeReport> parse_node_report(std::string_view text) {
   return report;
 }
 
+std::string list_difference(const DomainView& view, const std::vector<std::string>& list) {
+  std::vector<std::string> canonical;
+  for (const std::string& entry : list) canonical.push_back(base::canonical_address(entry).value_or(entry));
+  if (!judge(view, {}, canonical, 0).other_list) return "";
+  if (view.nodes.size() != canonical.size()) return "it holds " + base::counted(view.nodes.size(), "node");
+  std::size_t place = 0;
+  while (place + 1 < canonical.size() &&
+         base::canonical_address(view.nodes[place].address).value_or(canonical[place]) == canonical[place])
+    ++place;
+  return "its node #" + std::to_string(place) + " is " + base::printable(view.nodes[place].address, 60) + ", not " +
+         base::printable(canonical[place], 60);
+}
+
 Merged merge(const std::vector<NodeReport>& reports) {
   Merged merged;
   std::map<std::string, std::size_t> domain_of_list;
@@ -146,7 +161,11 @@ Merged merge(const std::vector<NodeReport>& reports) {
     const std::size_t own = *report.own;
     domain.names[own] = report.node;
     domain.view.nodes[own].status = "no daemon";
-    if (!report.view || report.view->nodes.size() != report.list.size()) continue;
+    if (!report.view) continue;
+    if (!list_difference(*report.view, report.list).empty()) {
+      domain.view.nodes[own].status = "of another list";
+      continue;
+    }
     domain.view.nodes[own] = report.view->nodes[own];
     domain.view.links[own] = report.view->links[own];
     if (domain.view.state.empty() || report.view->state != "UP") domain.view.state = report.view->state;

@@ -26,6 +26,9 @@ base::Result<NodeReport> parse_node_report(std::string_view json);
 // A short name of a list: equal lists, equal names. Not a secure hash.
 std::string list_name(const std::vector<std::string>& list);
 
+// Where the daemon's own list differs from this one, in words; empty: nowhere, as far as it shows addresses.
+std::string list_difference(const DomainView& view, const std::vector<std::string>& list);
+
 struct MergedDomain {
   std::string list;                  // list_name
   std::vector<std::string> names;    // by node id; empty where nobody reported for it

@@ -111,3 +111,9 @@ TEST_CASE("versions compare as numbers") {
   CHECK(compare_versions("", "1") < 0);
   CHECK(compare_versions("", "") == 0);
 }
+
+TEST_CASE("one is no plural") {
+  CHECK(base::counted(0, "node") == "0 nodes");
+  CHECK(base::counted(1, "node") == "1 node");
+  CHECK(base::counted(18, "peer") == "18 peers");
+}

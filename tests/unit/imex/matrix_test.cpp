@@ -162,3 +162,76 @@ TEST_CASE("ids are written as ranges") {
   CHECK(imex::show_ids({0, 1}) == "0,1");
   CHECK(imex::show_ids({0, 1, 2, 3, 7, 9, 10}) == "0-3,7,9,10");
 }
+
+TEST_CASE("a node that tells nothing while its peers are connected with it is mute, and no fault of its own") {
+  auto view = domains::up(18);
+  for (std::size_t id = 1; id < 18; ++id) {  // port 50005 is blocked: only the own row is told
+    view.nodes[id].status = "UNAVAILABLE";
+    view.nodes[id].version = "";
+    for (std::size_t to = 0; to < 18; ++to) view.links[id][to] = Link::invalid;
+  }
+  CHECK(imex::mute_nodes(view).size() == 17);
+  CHECK(explain_faults(view, {}).empty());
+  CHECK(imex::mute_nodes(domains::up(18)).empty());
+}
+
+TEST_CASE("a dead node is not mute, whatever it shows of itself, and neither is one that some peers have lost") {
+  auto view = domains::with_dead(domains::up(18), 7);
+  view.links[7][7] = Link::connected;
+  CHECK(imex::mute_nodes(view).empty());
+  CHECK(explain_faults(view, {}).size() == 1);
+  view.links[0][7] = Link::connected;  // not noticed there yet
+  CHECK(imex::mute_nodes(view).empty());
+  CHECK(explain_faults(view, {}).at(0).what ==
+        "node #7 (10.0.0.8) is UNAVAILABLE, though 1 of its 17 peers is connected with it");
+}
+
+TEST_CASE("what daemons refuse a peer comes before its status, which follows from it") {
+  for (const Link link : {Link::map_mismatch, Link::version_mismatch, Link::authenticating}) {
+    auto view = domains::with_dead(domains::up(18), 3);
+    for (std::size_t from = 0; from < 18; ++from) {
+      if (from != 3) view.links[from][3] = link;
+    }
+    const auto faults = explain_faults(view, domains::names(18));
+    REQUIRE(faults.size() == 1);
+    CHECK(faults[0].what.find("node #3 ultra-4 (10.0.0.4) is not connected with 17 of its peers (0-2,4-17): " +
+                              std::string(imex::show_cell(link))) == 0);
+    CHECK(faults[0].what.ends_with(" (node #3 is UNAVAILABLE)"));
+    CHECK(faults[0].cure == explain_faults(domains::with_pair(domains::up(2), 0, 1, link), {})[0].cure);
+  }
+}
+
+TEST_CASE("where only some refuse a node and others have lost it, both are told, the refusal first") {
+  auto view = domains::with_dead(domains::up(4), 3);
+  view.links[0][3] = Link::map_mismatch;
+  const auto faults = explain_faults(view, {});
+  REQUIRE(faults.size() == 2);
+  CHECK(faults[0].nodes == std::vector<std::size_t>{0, 3});
+  CHECK(faults[0].what.find("!M!") != std::string::npos);
+  CHECK(faults[1].nodes == std::vector<std::size_t>{3});
+}
+
+TEST_CASE("an own list that differs from all others is one fault, told of this node") {
+  auto view = domains::up(18);
+  for (std::size_t id = 1; id < 18; ++id)
+    view = domains::with_pair(domains::with_dead(view, id), 0, id, Link::map_mismatch);
+  const auto faults = explain_faults(view, {});
+  REQUIRE(faults.size() == 1);
+  CHECK(faults[0].nodes == std::vector<std::size_t>{0});
+  CHECK(faults[0].what.find("is not connected with 17 of its peers (1-17): !M!") != std::string::npos);
+}
+
+TEST_CASE("a refusal that one end tells wins over what the other end has lost") {
+  auto view = domains::up(2);
+  view.links[0][1] = Link::never;
+  view.links[1][0] = Link::map_mismatch;
+  CHECK(explain_faults(view, {}).at(0).what.find("!M!") != std::string::npos);
+}
+
+TEST_CASE("a domain of one or two nodes is told without plurals that are none") {
+  CHECK(explain_faults(domains::with_dead(domains::up(2), 1), {}).at(0).what ==
+        "node #1 (10.0.0.2) is UNAVAILABLE; its only peer cannot use it");
+  auto alone = domains::up(1);
+  alone.nodes[0].status = "INITIALIZING";
+  CHECK(explain_faults(alone, {}).at(0).what == "node #0 (10.0.0.1) is INITIALIZING");
+}

@@ -75,3 +75,28 @@ TEST_CASE("two lists are two entries, and the node that is in one and holds the 
   REQUIRE(json.at("list_faults").size() == 1);
   CHECK(json.at("list_faults")[0].get<std::string>().find("node ultra-2") == 0);
 }
+
+TEST_CASE("a daemon's own list is told from the file's by number, order and address") {
+  const auto list = domains::addresses(3);
+  CHECK(imex::list_difference(domains::up(3), list).empty());
+  CHECK(imex::list_difference(domains::up(9), list) == "it holds 9 nodes");
+  CHECK(imex::list_difference(domains::up(1), list) == "it holds 1 node");
+  CHECK(imex::list_difference(domains::of({"10.0.0.1", "10.0.0.3", "10.0.0.2"}), list) ==
+        "its node #1 is 10.0.0.3, not 10.0.0.2");
+  CHECK(imex::list_difference(domains::of({"10.0.0.1", "10.0.0.2", "10.0.0.4"}), list) ==
+        "its node #2 is 10.0.0.4, not 10.0.0.3");
+  // The same address in another spelling, and a release that prints host names.
+  CHECK(imex::list_difference(domains::of({"fd00::1"}), {"FD00:0::1"}).empty());
+  CHECK(imex::list_difference(domains::of({"ultra-1", "ultra-2", "ultra-3"}), list).empty());
+}
+
+TEST_CASE("a daemon of another list says nothing of this one, and is not called dead") {
+  auto reports = reports_of({domains::up(2), domains::up(2)});
+  reports[1].view = domains::of({"10.0.0.2", "10.0.0.1"});
+  const auto merged = imex::merge(reports);
+  REQUIRE(merged.domains.size() == 1);
+  CHECK(merged.domains[0].view.nodes[1].status == "of another list");
+  CHECK(merged.domains[0].view.links[1][0] == imex::Link::invalid);
+  const Json json = rendered(reports, domains::names(2), {"ultra-1", "ultra-2"});
+  CHECK(json.at("nodes")[1].at("daemon").is_null());
+}
