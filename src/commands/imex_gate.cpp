@@ -89,8 +89,18 @@ base::Result<GateAnswer> gate_unit(systemd::Units& units, const std::string& uni
     return GateAnswer{Say::go, "system service " + unit + " is " + base::printable(enabled->word, 40)};
   }
   return GateAnswer{Say::skip_warn, "system service " + unit + " is not enabled (" +
-                                        base::printable(enabled->word, 40) + "); `systemctl enable " + unit +
-                                        "` in the AMI if jobs shall use IMEX"};
+                                        base::printable(enabled->word, 40) + "); " + how_to_enable(*enabled, unit) +
+                                        " in the AMI if jobs shall use IMEX"};
+}
+
+std::string how_to_enable(const systemd::EnabledWord& word, const std::string& unit) {
+  const std::string enable = "`systemctl enable " + unit + "`";
+  if (word.word == "masked") return "`systemctl unmask " + unit + "`, then " + enable;
+  if (word.word == "masked-runtime") return "`systemctl unmask --runtime " + unit + "`, then " + enable;
+  if (word.word == "not-found") return "install the nvidia-imex package of the driver's version, then " + enable;
+  if (word.word == "bad") return "mend its unit file (`systemd-analyze verify " + unit + ".service`), then " + enable;
+  if (word.word == "transient") return "install its unit file (what runs was made at run time), then " + enable;
+  return enable;
 }
 
 base::Status check_by_hand(const Context& context, const std::optional<slurm::Conf>& conf) {

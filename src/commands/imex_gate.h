@@ -39,6 +39,9 @@ GateAnswer gate_exclusive_look(const Context& context, const std::optional<slurm
 // Error: surroundings (no systemctl), change (it does not answer).
 base::Result<GateAnswer> gate_unit(systemd::Units& units, const std::string& unit);
 
+// What makes a unit that is not enabled one: `systemctl enable` alone does not lift a mask and installs nothing.
+std::string how_to_enable(const systemd::EnabledWord& word, const std::string& unit);
+
 // A person at the node: refused (surroundings) while any job's process but the extern step runs here.
 base::Status check_by_hand(const Context& context, const std::optional<slurm::Conf>& conf);
 

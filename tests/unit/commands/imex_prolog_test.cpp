@@ -161,6 +161,22 @@ TEST_CASE("a unit that nobody enabled is skipped with a warning") {
   }
 }
 
+TEST_CASE("a unit that is masked or not installed is not told to be enabled only") {
+  const std::pair<const char*, const char*> cures[] = {
+      {"disabled", "; `systemctl enable nvidia-imex` in the AMI"},
+      {"masked", "; `systemctl unmask nvidia-imex`, then `systemctl enable nvidia-imex` in the AMI"},
+      {"masked-runtime", "; `systemctl unmask --runtime nvidia-imex`, then `systemctl enable nvidia-imex` in the AMI"},
+      {"not-found", "; install the nvidia-imex package of the driver's version, then `systemctl enable nvidia-imex`"},
+      {"bad", "; mend its unit file (`systemd-analyze verify nvidia-imex.service`), then "},
+      {"transient", "; install its unit file"},
+  };
+  for (const auto& [word, cure] : cures) {
+    Node node;
+    node.tools.enabled = word;
+    check_skipped(node, "WARN", cure);
+  }
+}
+
 TEST_CASE("a systemd that does not answer fails this node") {
   Node node;
   node.tools.scripted["systemctl is-enabled nvidia-imex"] = fakes::timed_out();
