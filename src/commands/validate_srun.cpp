@@ -194,7 +194,7 @@ base::Status validate_imex_by_srun(Context& context, flow::Findings& findings) {
   }
   for (const imex::MergedDomain& domain : merged.domains) {
     findings.ok(subject, "node lists",
-                "list " + domain.list + " (" + std::to_string(domain.view.nodes.size()) + " nodes) is held by " +
+                "list " + domain.list + " (" + base::counted(domain.view.nodes.size(), "node") + ") is held by " +
                     slurm::fold_hostlist(domain.holders));
     add_domain_findings(domain.view, domain.names, findings);
   }

@@ -26,7 +26,7 @@ std::string octal(mode_t mode) {
 
 // What is wrong with the thing at channel0's place; empty: nothing.
 std::string fault_of(const std::optional<FileStatus>& status, unsigned device_major) {
-  if (!status) return "missing";
+  if (!status) return std::string(channel_missing);
   if (status->kind != FileStatus::Kind::char_device) return "no character device";
   if (status->device_major != device_major || status->device_minor != 0) {
     return "device " + std::to_string(status->device_major) + ":" + std::to_string(status->device_minor) +
@@ -94,6 +94,15 @@ base::Result<std::string> find_channel_fault(const host::Files& files) {
   const auto status = files.status(std::string(site::channel0));
   if (!status) return status.error();
   return fault_of(*status, *device_major);
+}
+
+std::string channel_cure(const host::Files& files) {
+  const auto device_major = find_major(files);
+  if (!device_major) return "";
+  const std::string path(site::channel0);
+  // -d: container runtimes leave an empty folder in its place; -m: whatever the umask.
+  return "rm -df " + path + "; mkdir -p -m 0755 " + std::string(site::channel_dir) + "; mknod -m 0666 " + path + " c " +
+         std::to_string(*device_major) + " 0";
 }
 
 base::Result<Channel> ensure_channel(host::Files& files, host::Log& log) {

@@ -26,6 +26,10 @@ std::string describe(const Channel& channel);
 
 // For people who only look: what is wrong with channel0; empty: nothing. Error: as ensure_channel's.
 base::Result<std::string> find_channel_fault(const host::Files& files);
+inline constexpr std::string_view channel_missing = "missing";  // one of its words
+
+// What to type as root to make it right; empty where the driver has no major.
+std::string channel_cure(const host::Files& files);
 
 // Folder 0755, channel0 a char device major:0 with 0666 whatever the umask; repaired where it is something
 // else; proved by lstat and by opening it. ENXIO at the open (no driver behind the number) is a WARN: a

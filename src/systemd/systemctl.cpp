@@ -121,6 +121,7 @@ base::Result<UnitState> SystemctlUnits::state(const std::string& unit) {
     state.queued_job = static_cast<unsigned>(to_pid(shown, "Job"));
     state.processes = processes_of(shown);
   }
+  if (state.active.empty() || state.sub.empty()) state.untold = host::describe(exit);
   if (state.active.empty()) {
     const host::Exit active = run({"is-active", unit}, site::systemctl_limit);
     const auto words = base::words(active.out);

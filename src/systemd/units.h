@@ -23,6 +23,7 @@ struct UnitState {
   std::string result;            // Result: success, exit-code, signal, timeout, start-limit-hit, ...
   pid_t main_pid = 0;            // 0: none
   unsigned queued_job = 0;       // 0: none
+  std::string untold;            // why nothing but `active` is known: what `systemctl show` said; empty: all is known
   std::vector<pid_t> processes;  // live processes in the unit's control group, or the main pid where there is no group
 
   bool gone() const { return (active == "inactive" || active == "failed") && queued_job == 0 && processes.empty(); }

@@ -151,6 +151,7 @@ class Lab:
         for names, source in ((("nvidia-imex", "nvidia-imex-ctl"), tools.imexd()), (("systemctl", "scontrol", "sudo"), tools.node_program())):
             for name in names:
                 shutil.copy(source, folder / name)
+        (folder / "nvidia-smi").write_text("#!/bin/sh\nprintf '%s, Completed, Success\\n' 0 1 2 3\n")  # validate asks for the fabric
         for name, source in programs.items():
             shutil.copy(source, folder / name)
         for path in folder.iterdir():
