@@ -235,3 +235,10 @@ TEST_CASE("a domain of one or two nodes is told without plurals that are none") 
   alone.nodes[0].status = "INITIALIZING";
   CHECK(explain_faults(alone, {}).at(0).what == "node #0 (10.0.0.1) is INITIALIZING");
 }
+
+TEST_CASE("a node's connection with itself counts for none") {
+  auto view = domains::with_dead(domains::up(3), 1);
+  view.nodes[1] = {"10.0.0.2", "INITIALIZING", "570.172"};
+  view.links[1][1] = Link::connected;
+  CHECK(explain_faults(view, {}).at(0).what == "node #1 (10.0.0.2) is INITIALIZING; none of its 2 peers can use it");
+}
