@@ -6,6 +6,7 @@
 #include "base/text.h"
 #include "commands/ask_tool.h"
 #include "commands/mig_inputs.h"
+#include "host/trusted_file.h"
 #include "mig/holders.h"
 #include "mig/reboot.h"
 
@@ -26,18 +27,36 @@ mig::RebootFacts gather(const Context& context, MigReboot policy) {
                                                    : mig::RebootPolicy::no;
   facts.instance_id = instance_id(host);
   facts.boot_id = read_line(host.files, site::boot_id);
-  const auto marker = host.files.read(std::string(site::mig_reboot_marker), 65'536);
+  const std::string path(site::mig_reboot_marker);
+  const auto marker = host.files.read(path, 65'536);
   facts.marker_there = marker.has_value() || marker.error().os_error != ENOENT;
-  if (marker) facts.marker = mig::parse_marker(*marker);
+  // A marker that others could have written says nothing about whose launch it is.
+  if (marker && host::file_fault(host.files, path, true).empty()) facts.marker = mig::parse_marker(*marker);
   facts.slurmd_runs = !mig::slurm_daemons(host.files, host.processes.self()).empty();
   facts.why_finished = mig::boot_finished(host.files);
   facts.boot_finished = !facts.why_finished.empty();
   return facts;
 }
 
-// On disk and read back before the reboot is asked for: without it, the next boot would not know of this one.
+// On disk and read back before the reboot is asked for: without it, the next boot would not know of this one. What is
+// in memory reads back as well, and what others may remove is as good as none.
 base::Status leave_marker(Context& context, const mig::RebootMarker& marker) {
   const std::string path(site::mig_reboot_marker);
+  const std::string cure =
+      "let " + std::string(site::lib_dir) + " be a folder of root's on the root disk, or reboot the node by hand";
+  if (const std::string fault = host::folder_fault(context.host.files, std::string(site::lib_dir), true);
+      !fault.empty()) {
+    return Error{ExitCode::change, fault, cure};
+  }
+  const auto lasting = context.host.files.survives_reboot(path);
+  if (!lasting) return lasting.error();
+  if (!*lasting) {
+    return Error{ExitCode::change,
+                 path +
+                     " would lie on a file system that may not survive a reboot (memory, an overlay) or that "
+                     "several nodes share",
+                 cure};
+  }
   const std::string text = mig::to_json(marker);
   if (auto written = context.host.files.replace(path, text, 0600); !written) return written;
   const auto back = context.host.files.read(path, 65'536);
@@ -91,7 +110,8 @@ int reboot_or_tell(Context& context, const MigSetupOptions& options, const std::
   if (!tool) return tell("no reboot: " + tool.error().what, "reboot the node by hand");
   if (auto left = leave_marker(context, {facts.instance_id, facts.boot_id, layout}); !left) {
     return tell("no reboot: the marker that prevents a reboot loop cannot be kept: " + left.error().what,
-                "make /var/lib/gpu-prolog writable, or reboot the node by hand");
+                left.error().cure.empty() ? "make /var/lib/gpu-prolog writable, or reboot the node by hand"
+                                          : left.error().cure);
   }
   log.warn("rebooting the node: " + verdict.why + "; " + pending.what);
   report.rebooting(context, pending);

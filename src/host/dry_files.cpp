@@ -104,6 +104,8 @@ Result<bool> DryFiles::on_network_file_system(const std::string& path) const {
   return real_.on_network_file_system(path);
 }
 
+Result<bool> DryFiles::survives_reboot(const std::string& path) const { return real_.survives_reboot(path); }
+
 Result<DryFiles::Intended> DryFiles::now_at(const std::string& path) const {
   if (const Intended* const change = intended(path)) return *change;
   const auto real = real_.status(path);

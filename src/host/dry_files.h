@@ -21,6 +21,7 @@ class DryFiles : public Files {
   base::Result<std::vector<std::string>> list(const std::string& path) const override;
   int probe_device(const std::string& path) const override;
   base::Result<bool> on_network_file_system(const std::string& path) const override;
+  base::Result<bool> survives_reboot(const std::string& path) const override;
 
   base::Status replace(const std::string& path, const std::string& content, mode_t mode) override;
   base::Status rehearse_replace(const std::string& path, const std::string& content, mode_t mode) override;

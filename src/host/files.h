@@ -45,6 +45,10 @@ class Files {
   virtual int probe_device(const std::string& path) const = 0;
   // True for NFS, CIFS/SMB, FUSE, Lustre, Ceph, AFS, 9p ...: a file shared by several nodes.
   virtual base::Result<bool> on_network_file_system(const std::string& path) const = 0;
+  // False where a file there may be gone, or another node's, after a reboot: tmpfs, ramfs, an overlay (its upper layer
+  // is memory on images with a read-only root, and does not tell), a network file system. A link at
+  // `path` is replaced, not followed; one above it is.
+  virtual base::Result<bool> survives_reboot(const std::string& path) const = 0;
 
   // --- changing -----------------------------------------------------------------------------------
   // The file is the whole old or the whole new content at every moment, also after a power cut: temporary

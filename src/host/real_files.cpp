@@ -310,6 +310,29 @@ constexpr std::array<std::uint32_t, 22> network_file_systems{
     0xBEEFDEAD,  // StorNext
 };
 
+// The same for file systems whose files end with the boot, or may.
+constexpr std::array<std::uint32_t, 4> passing_file_systems{
+    0x01021994,  // tmpfs (also devtmpfs)
+    0x858458F6,  // ramfs
+    0x958458F6,  // hugetlbfs
+    0x794C7630,  // overlay
+};
+
+template <std::size_t size>
+bool holds(const std::array<std::uint32_t, size>& types, std::uint32_t type) {
+  return std::find(types.begin(), types.end(), type) != types.end();
+}
+
+Result<std::uint32_t> type_at(const std::string& located, const std::string& path) {
+  struct statfs found {};
+  int rc;
+  do {
+    rc = statfs(located.c_str(), &found);
+  } while (rc != 0 && errno == EINTR);
+  if (rc != 0) return os_failure(ExitCode::surroundings, "cannot look at the file system of " + path, errno);
+  return static_cast<std::uint32_t>(found.f_type);
+}
+
 }  // namespace
 
 RealFiles::RealFiles(Root root) : root_(std::move(root)) {}
@@ -396,14 +419,9 @@ int RealFiles::probe_device(const std::string& path) const {
 
 Result<bool> RealFiles::on_network_file_system(const std::string& path) const {
   const auto shared = [&](const std::string& where) -> Result<bool> {
-    struct statfs found {};
-    int rc;
-    do {
-      rc = statfs(where.c_str(), &found);
-    } while (rc != 0 && errno == EINTR);
-    if (rc != 0) return os_failure(ExitCode::surroundings, "cannot look at the file system of " + path, errno);
-    const auto type = static_cast<std::uint32_t>(found.f_type);
-    return std::find(network_file_systems.begin(), network_file_systems.end(), type) != network_file_systems.end();
+    const auto type = type_at(where, path);
+    if (!type) return type.error();
+    return holds(network_file_systems, *type);
   };
   const auto located = root_.locate(path, Root::LastLink::keep);
   if (!located) return located.error();
@@ -413,13 +431,36 @@ Result<bool> RealFiles::on_network_file_system(const std::string& path) const {
     auto own = shared(*located);
     if (!own || *own || S_ISDIR(found.st_mode)) return own;
   }
-  // Its folder, or the nearest one above that exists.
+  const auto type = type_of_folder(path);
+  if (!type) return type.error();
+  return holds(network_file_systems, *type);
+}
+
+Result<bool> RealFiles::survives_reboot(const std::string& path) const {
+  const auto lasts = [](std::uint32_t type) {
+    return !holds(passing_file_systems, type) && !holds(network_file_systems, type);
+  };
+  const auto located = root_.locate(path, Root::LastLink::keep);
+  if (!located) return located.error();
+  struct stat found {};
+  if (lstat(located->c_str(), &found) == 0 && !S_ISLNK(found.st_mode)) {
+    const auto own = type_at(*located, path);
+    if (!own) return own.error();
+    if (!lasts(*own)) return false;
+  }
+  const auto type = type_of_folder(path);
+  if (!type) return type.error();
+  return lasts(*type);
+}
+
+// Of its folder, or of the nearest one above that exists.
+Result<std::uint32_t> RealFiles::type_of_folder(const std::string& path) const {
   std::string folder = path;
   for (;;) {
     folder = folder_of(folder);
     const auto where = root_.locate(folder, Root::LastLink::follow);
     if (!where) return where.error();
-    auto answer = shared(*where);
+    auto answer = type_at(*where, path);
     if (answer || folder == "/" || (answer.error().os_error != ENOENT && answer.error().os_error != ENOTDIR))
       return answer;
   }

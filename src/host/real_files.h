@@ -21,6 +21,7 @@ class RealFiles : public Files {
   base::Result<std::vector<std::string>> list(const std::string& path) const override;
   int probe_device(const std::string& path) const override;
   base::Result<bool> on_network_file_system(const std::string& path) const override;
+  base::Result<bool> survives_reboot(const std::string& path) const override;
 
   base::Status replace(const std::string& path, const std::string& content, mode_t mode) override;
   base::Status rehearse_replace(const std::string& path, const std::string& content, mode_t mode) override;
@@ -32,6 +33,8 @@ class RealFiles : public Files {
   base::Status remove(const std::string& path) override;
 
  private:
+  base::Result<std::uint32_t> type_of_folder(const std::string& path) const;
+
   Root root_;
 };
 

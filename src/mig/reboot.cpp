@@ -43,7 +43,8 @@ RebootVerdict decide_reboot(const RebootFacts& facts) {
   if (facts.boot_id.empty())
     return {false, "no reboot: the kernel's boot id cannot be read", "reboot the node by hand"};
   if (facts.marker_there && !facts.marker) {
-    return {false, "no reboot: " + marker + " cannot be read, it may be of this launch",
+    return {false,
+            "no reboot: " + marker + " cannot be read or believed (it must be root's alone), it may be of this launch",
             "reboot the node by hand and remove " + marker};
   }
   if (facts.marker && facts.marker->instance_id == facts.instance_id) {

@@ -149,6 +149,14 @@ base::Result<bool> FakeFiles::on_network_file_system(const std::string& path) co
   return false;
 }
 
+base::Result<bool> FakeFiles::survives_reboot(const std::string& path) const {
+  for (const std::string& passing : memory_) {
+    if (follow(path).starts_with(passing)) return false;
+  }
+  const auto shared = on_network_file_system(path);
+  return !*shared;
+}
+
 base::Status FakeFiles::change(const std::string& path, const std::string& told) {
   if (!changes_allowed_) throw std::logic_error("FakeFiles: nobody allowed this change: " + told);
   if (const auto failing = failing_changes_.find(path); failing != failing_changes_.end()) {

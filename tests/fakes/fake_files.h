@@ -56,6 +56,10 @@ class FakeFiles : public host::Files {
     network_.insert(path);
     return *this;
   }
+  FakeFiles& in_memory(const std::string& path) {
+    memory_.insert(path);
+    return *this;
+  }
 
   base::Result<std::string> read(const std::string& path, std::size_t limit) const override;
   base::Result<std::optional<host::FileStatus>> status(const std::string& path) const override;
@@ -63,6 +67,7 @@ class FakeFiles : public host::Files {
   base::Result<std::vector<std::string>> list(const std::string& path) const override;
   int probe_device(const std::string& path) const override;
   base::Result<bool> on_network_file_system(const std::string& path) const override;
+  base::Result<bool> survives_reboot(const std::string& path) const override;
 
   base::Status replace(const std::string& path, const std::string& content, mode_t mode) override;
   base::Status rehearse_replace(const std::string& path, const std::string& content, mode_t mode) override;
@@ -88,6 +93,7 @@ class FakeFiles : public host::Files {
   std::map<std::string, int> failing_replaces_;
   std::map<std::string, int> probes_;
   std::set<std::string> network_;
+  std::set<std::string> memory_;
 };
 
 }  // namespace fakes

@@ -49,6 +49,10 @@ class Machine:
             os.mkdir(os.path.join(self.folder, d))
         os.chmod(os.path.join(self.folder, "upper"), 0o755)
         subprocess.run(["mount", "-t", "overlay", "overlay", "-o", "lowerdir=%s,upperdir=%s/upper,workdir=%s/work" % (root(suite), self.folder, self.folder), self.root], check=True)
+        # An overlay may be in memory, so that no marker is kept there: this folder is on the disk itself.
+        for d in (os.path.join(self.folder, "kept"), self.path("/var/lib/gpu-prolog")):
+            os.makedirs(d, mode=0o755, exist_ok=True)
+        subprocess.run(["mount", "--bind", os.path.join(self.folder, "kept"), self.path("/var/lib/gpu-prolog")], check=True)
         self.process = None
         self.boots = 0
         self.copy(os.path.join(HERE, "fake_nvidia_smi"), "/usr/bin/nvidia-smi")
@@ -230,6 +234,7 @@ class Machine:
             self.process.kill()
             self.process.wait()
             self.process = None
+        subprocess.run(["umount", self.path("/var/lib/gpu-prolog")], stderr=subprocess.DEVNULL)
         for _ in range(20):
             if subprocess.run(["umount", self.root], stderr=subprocess.DEVNULL).returncode == 0:
                 break

@@ -696,6 +696,32 @@ def test_without_a_place_for_the_marker_there_is_no_reboot(make_node):
         node.boot()
 
 
+NOT_KEPT = {
+    "memory": ("mkdir -p $L; mount -t tmpfs -o mode=755 x $L", "survive a reboot"),
+    "ramfs": ("mkdir -p $L; mount -t ramfs -o mode=755 x $L", "survive a reboot"),
+    "an overlay": ("mkdir -p $L /run/u /run/w; mount -t overlay -o lowerdir=/var/tmp,upperdir=/run/u,workdir=/run/w x $L; chmod 755 $L", "survive a reboot"),
+    "all of /var/lib in memory": ("mount -t tmpfs -o mode=755 x /run/lock; mkdir -p /run/lock/gpu-prolog; cp -a /var/lib/cloud /run/lock/; mkdir /run/lock/fake-nvidia-smi; mount --rbind /run/lock /var/lib; mount --bind $N/fake /var/lib/fake-nvidia-smi", "survive a reboot"),
+    "a link to /run": ("mkdir -p -m 755 /run/kept; rm -rf $L; ln -s /run/kept $L", "symbolic link"),
+    "another user's folder": ("mkdir -p $L; rm -f $L/mig-reboot.json; chown 1000 $L", "does not belong to root"),
+}
+
+
+@pytest.mark.parametrize("case", NOT_KEPT)
+def test_a_marker_that_would_not_be_there_after_the_reboot_is_none_so_a_stuck_gpu_makes_no_loop(make_node, case):
+    script, word = NOT_KEPT[case]
+
+    def prepare(n):
+        with open(n.folder + "/boot.d/kept", "w") as f:
+            f.write("L=/var/lib/gpu-prolog; %s\n" % script)
+    node = make_node("A100-40", prepare=prepare)
+    node.edit(stuck)
+    for _ in range(3):
+        r = node.mig_setup("--layout", "9,14,19,19", "--reboot=if-pending")
+        assert r.code == 7 and node.reboots() == [], r
+        assert word in r.err and "/var/lib/gpu-prolog" in r.err, r
+        node.boot()
+
+
 def test_without_an_instance_id_there_is_no_reboot(make_node):
     def nameless(n):
         os.unlink(n.host("/var/lib/cloud/data/instance-id"))
@@ -1305,7 +1331,7 @@ def test_stdout_is_the_one_form_alone_and_the_rest_is_on_stderr(make_node, form,
     if words:
         assert "9:4" in r.err, "the places are told nowhere: %r" % r
     bad = node.mig_setup("--layout", "3g.71gb:3", "--print=" + form, *words)
-    assert bad.code == 2 and (bad.out == "" if form != "json" or "--check" in words else json.loads(bad.out)["exit_code"] == 2), bad
+    assert bad.code == 2 and (bad.out == "" if form != "json" else json.loads(bad.out)["exit_code"] == 2), bad
 
 
 CAPTURES = os.path.join(mignode.PROJECT, "tests", "data", "nvidia-smi-580-h200")
@@ -1342,7 +1368,7 @@ def test_a_layout_is_checked_offline_against_real_saved_output(tmp_path):
 @pytest.mark.parametrize("form", FORMS)
 def test_offline_whole_gpus_need_the_product_name_and_an_empty_value_is_never_printed(tmp_path, form):
     r = laptop(tmp_path, "--layout", "none", "--check", "--print=" + form, "--board", board_file(tmp_path, "lgip.txt", "lgipp.txt"))
-    assert r.returncode == 2 and "nvidia-smi -L" in r.stderr and r.stdout == "", r
+    assert r.returncode == 2 and "nvidia-smi -L" in r.stderr and (r.stdout == "" if form != "json" else json.loads(r.stdout)["exit_code"] == 2), r
     r = laptop(tmp_path, "--layout", "none", "--check", "--print=" + form, "--board", board_file(tmp_path, "lgip.txt", "lgipp.txt", "L.txt"))
     assert r.returncode == 0 and "gpu:nvidia_h200:1" in r.stdout, r
 

@@ -3,6 +3,7 @@
 #include <catch2/catch_test_macros.hpp>
 
 #include "host/dry_machine.h"
+#include "mig/reboot.h"
 #include "mig_world.h"
 
 using namespace commands;
@@ -68,6 +69,36 @@ TEST_CASE("without leave, without systemctl and where systemctl refuses the kern
     CHECK(node->machine.reboots == 0);
     CHECK(node->clock.slept == 0s);
   }
+}
+
+TEST_CASE(
+    "where the marker would not survive the reboot, or others may remove it, there is no reboot and it is told why") {
+  Node memory;
+  memory.files.in_memory("/var/lib/gpu-prolog");
+  Node shared;
+  shared.files.on_network("/var/lib");
+  Node linked;
+  linked.files.directory("/run/kept").link("/var/lib/gpu-prolog", "/run/kept");
+  Node theirs;
+  theirs.files.directory("/var/lib/gpu-prolog", 0755, 1000);
+  Node open;
+  open.files.directory("/var/lib/gpu-prolog", 0777);
+  Node planted;  // their marker of another launch would allow one reboot at every boot
+  planted.files.directory("/var/lib/gpu-prolog")
+      .file(marker, mig::to_json(mig::RebootMarker{"i-other", "boot-0", "9"}), 0644, 1000);
+  for (Node* node : {&memory, &shared, &linked, &theirs, &open, &planted}) {
+    CHECK(node->run() == 7);
+    CHECK(node->processes.calls.empty());
+    CHECK(node->machine.reboots == 0);
+    REQUIRE(node->report.error);
+    CAPTURE(node->report.error->what);
+    CHECK(node->report.error->what.find("no reboot: ") != std::string::npos);
+    CHECK_FALSE(node->report.error->cure.empty());
+  }
+  CHECK(memory.report.error->what.find("may not survive a reboot") != std::string::npos);
+  CHECK(linked.report.error->what.find("is a symbolic link") != std::string::npos);
+  CHECK(theirs.report.error->what.find("does not belong to root") != std::string::npos);
+  CHECK(open.report.error->what.find("can be written by") != std::string::npos);
 }
 
 TEST_CASE("neither a dry run nor a run with --root asks for a reboot") {

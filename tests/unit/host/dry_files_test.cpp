@@ -23,6 +23,7 @@ TEST_CASE("what was not changed is read from the node") {
   CHECK(files.read_link("/etc/link").value() == "a");
   CHECK(files.list("/etc").value() == std::vector<std::string>{"a", "link"});
   CHECK(files.on_network_file_system("/etc/a").value());
+  CHECK_FALSE(files.survives_reboot("/etc/a").value());
   CHECK(files.probe_device("/etc/a") == ENXIO);
   CHECK(files.read("/etc/missing", 100).error().os_error == ENOENT);
   CHECK(plan.sentences().empty());

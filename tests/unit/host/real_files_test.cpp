@@ -179,6 +179,33 @@ TEST_CASE("local file systems are not taken for network file systems") {
   CHECK_FALSE(files.on_network_file_system("/proc/self/stat").value());
 }
 
+TEST_CASE("what lies in memory or on an overlay does not survive a reboot, also through links and before it is there") {
+  const TemporaryFolder folder;
+  RealFiles files{Root()};
+  for (const char* place : {"lower", "upper", "work", "memory", "ram", "overlay"})
+    std::filesystem::create_directory(folder / place);
+  const std::string layers =
+      "lowerdir=" + folder / "lower" + ",upperdir=" + folder / "upper" + ",workdir=" + folder / "work";
+  const bool mounted = mount("none", (folder / "memory").c_str(), "tmpfs", 0, nullptr) == 0 &&
+                       mount("none", (folder / "ram").c_str(), "ramfs", 0, nullptr) == 0 &&
+                       mount("none", (folder / "overlay").c_str(), "overlay", 0, layers.c_str()) == 0;
+  std::filesystem::create_symlink(folder / "memory", folder / "link");
+  std::filesystem::create_symlink(folder / "memory/marker.json", folder / "file-link");
+  std::vector<bool> kept;
+  for (const char* path : {"memory", "memory/a/b.json", "ram/a", "overlay/a", "link/a"}) {
+    const auto answer = files.survives_reboot(folder / path);
+    kept.push_back(!answer || *answer);
+  }
+  for (const char* place : {"memory", "ram", "overlay"}) umount2((folder / place).c_str(), MNT_DETACH);
+  if (!mounted) SKIP("needs root, tmpfs, ramfs and overlay");
+  CHECK(kept == std::vector<bool>(5, false));
+  CHECK_FALSE(files.survives_reboot("/dev/shm/x").value());
+  if (files.survives_reboot(folder.path()).value()) {
+    CHECK(files.survives_reboot(folder / "upper/not/there").value());
+    CHECK(files.survives_reboot(folder / "file-link").value());  // a file put there replaces the link
+  }
+}
+
 TEST_CASE("a file on a FUSE mount is told as one that several nodes may share, and a dead daemon does not hold us") {
   const TemporaryFolder folder;
   RealFiles files{Root()};
