@@ -1,7 +1,6 @@
 #include "commands/mig_report.h"
 
 #include <algorithm>
-#include <map>
 
 #include "base/build_info.h"
 #include "base/text.h"
@@ -17,7 +16,7 @@ using base::Error;
 using base::ExitCode;
 
 MigReport::MigReport(const Context& context, const MigSetupOptions& options)
-    : print_(options.print), plan_from_(options.plan_from) {
+    : print_(options.print), keeps_status_(!options.check), plan_from_(options.plan_from) {
   status_.version = base::build_info().version;
   status_.boot_id = read_line(context.host.files, site::boot_id);
   status_.layout = base::join(options.layouts, " ");
@@ -111,17 +110,7 @@ void MigReport::warn(Context& context, const std::string& text) {
 }
 
 void MigReport::name_gres(Context& context) {
-  // Whole GPUs are MIG off; a GPU that is on but empty gives Slurm nothing that it can use.
-  std::map<std::pair<std::string, std::string>, unsigned> counts;
-  for (const mig::Gpu& gpu : gpus_) {
-    if (gpu.current == mig::Mode::disabled || gpu.current == mig::Mode::unsupported) ++counts[{gpu.name, ""}];
-    for (const mig::GpuInstance& instance : instances_) {
-      if (instance.gpu == gpu.index) ++counts[{gpu.name, instance.profile}];
-    }
-  }
-  std::vector<mig::DeviceCount> devices;
-  for (const auto& [what, count] : counts) devices.push_back({what.first, what.second, count});
-  mig::Gres gres = mig::gres_for(devices);
+  mig::Gres gres = mig::gres_for(mig::devices_of(gpus_, instances_));
   status_.gres = std::move(gres.entries);
   for (const std::string& warning : gres.warnings) warn(context, warning);
 }
@@ -190,7 +179,7 @@ int MigReport::failed(Context& context, const Error& error, std::string& out) {
   status_.message = error.what;
   status_.cure = error.cure;
   // A node of which nothing was seen (wrong words, no root) keeps no status in a dry run, and none that was not begun.
-  if (!context.dry_run() && context.host.processes.is_root()) write(context);
+  if (keeps_status_ && !context.dry_run() && context.host.processes.is_root()) write(context);
   context.run.report().error = error;
   context.run.report().summary = "failed: " + error.what;
   if (print_ == MigPrint::json) out = print_form(print_, status_);

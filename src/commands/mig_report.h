@@ -45,6 +45,7 @@ class MigReport {
   std::vector<mig::Gpu> gpus_;
   std::vector<mig::GpuInstance> instances_;
   MigPrint print_;
+  bool keeps_status_;  // --check judges a layout, and is no run of the node
   std::string plan_from_;
   std::vector<std::string> change_;
   std::set<std::string> told_;  // folders that no status is written into

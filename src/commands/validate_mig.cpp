@@ -238,19 +238,6 @@ void check_fabric_manager(Context& context, Findings& findings) {
   }
 }
 
-std::vector<mig::DeviceCount> devices_of(const std::vector<mig::Gpu>& gpus, const mig::Seen& seen) {
-  std::map<std::pair<std::string, std::string>, unsigned> counts;
-  for (const mig::Gpu& gpu : gpus) {
-    if (gpu.off()) ++counts[{gpu.name, ""}];
-    for (const mig::GpuInstance& instance : seen.gpu_instances) {
-      if (instance.gpu == gpu.index) ++counts[{gpu.name, instance.profile}];
-    }
-  }
-  std::vector<mig::DeviceCount> devices;
-  for (const auto& [what, count] : counts) devices.push_back({what.first, what.second, count});
-  return devices;
-}
-
 // What a job could ask for against what exists, by slurmd's own matching.
 void check_match(const std::string& check, const std::string& where, const std::vector<mig::GresEntry>& configured,
                  const std::vector<mig::DeviceCount>& devices, Findings& findings) {
@@ -278,6 +265,13 @@ void check_match(const std::string& check, const std::string& where, const std::
   } else {
     findings.ok(subject, check, where + ": " + mig::gres_text(configured));
   }
+}
+
+template <typename Counted>
+unsigned count(const std::vector<Counted>& all) {
+  unsigned sum = 0;
+  for (const Counted& one : all) sum += one.count;
+  return sum;
 }
 
 void check_slurm(Context& context, const std::vector<mig::DeviceCount>& devices, Findings& findings) {
@@ -332,21 +326,21 @@ void check_slurm(Context& context, const std::vector<mig::DeviceCount>& devices,
   if (!answered(own)) {
     findings.add({subject, "slurmd gres", judge_silence(own), "`slurmd -G`: " + host::describe(own),
                   "run `" + *tool + " -G` by hand"});
-  } else if (seen.empty()) {
-    findings.skip(subject, "slurmd gres", "`slurmd -G` told of no gpu: " + host::describe(own));
+  } else if (seen.entries.empty() && devices.empty()) {
+    findings.skip(subject, "slurmd gres", "`slurmd -G` told of no gpu, and there is no device");
+  } else if (seen.entries.empty()) {
+    findings.fail(subject, "slurmd gres",
+                  "slurmd sees none of " + std::to_string(count(devices)) + " devices: `slurmd -G` told of no gpu (" +
+                      host::describe(own) + ")",
+                  "see that gres.conf has AutoDetect=nvml, that this slurmd was built with NVML and finds "
+                  "libnvidia-ml.so.1, and that Gres= of the node names a gpu; then start slurmd anew");
+  } else if (const auto faults = mig::slurmd_faults(seen, devices); !faults.empty()) {
+    findings.fail(subject, "slurmd gres",
+                  "slurmd sees " + std::to_string(count(seen.entries)) + " of " + std::to_string(count(devices)) +
+                      " devices (" + mig::gres_text(seen.entries) + "): " + base::join(faults, ", "),
+                  "start slurmd anew after mig-setup; see `slurmd -G`");
   } else {
-    unsigned there = 0;
-    unsigned known = 0;
-    for (const mig::DeviceCount& device : devices) there += device.count;
-    for (const mig::GresEntry& entry : seen) known += entry.count;
-    if (known < there) {
-      findings.fail(
-          subject, "slurmd gres",
-          "slurmd sees " + std::to_string(known) + " of " + std::to_string(there) + " devices: " + mig::gres_text(seen),
-          "start slurmd anew after mig-setup; see `slurmd -G`");
-    } else {
-      findings.ok(subject, "slurmd gres", mig::gres_text(seen));
-    }
+    findings.ok(subject, "slurmd gres", mig::gres_text(seen.entries));
   }
 }
 
@@ -459,7 +453,7 @@ base::Status validate_mig(Context& context, const ValidateMigOptions& options, F
     findings.skip(subject, "layout", "no layout to compare with: give --layout");
   }
   check_fabric_manager(context, findings);
-  check_slurm(context, devices_of(gpus, seen), findings);
+  check_slurm(context, mig::devices_of(gpus, seen.gpu_instances), findings);
   check_slurmd_log(context, findings);
   return base::ok();
 }

@@ -20,6 +20,19 @@ const std::string_view aws_note =
     "my-cng-1 "
     "--query computeNodeGroup.slurmConfiguration` and add their entries";
 
+std::vector<DeviceCount> devices_of(const std::vector<Gpu>& gpus, const std::vector<GpuInstance>& instances) {
+  std::map<std::pair<std::string, std::string>, unsigned> counts;
+  for (const Gpu& gpu : gpus) {
+    if (gpu.current == Mode::disabled || gpu.current == Mode::unsupported) ++counts[{gpu.name, ""}];
+    for (const GpuInstance& instance : instances) {
+      if (instance.gpu == gpu.index) ++counts[{gpu.name, instance.profile}];
+    }
+  }
+  std::vector<DeviceCount> devices;
+  for (const auto& [what, count] : counts) devices.push_back({what.first, what.second, count});
+  return devices;
+}
+
 std::string detected_type(const DeviceCount& device) {
   std::string type = base::lower(device.product);
   std::replace(type.begin(), type.end(), ' ', '_');

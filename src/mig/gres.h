@@ -6,6 +6,8 @@
 #include <vector>
 
 #include "base/result.h"
+#include "mig/gpu.h"
+#include "mig/instances.h"
 
 namespace mig {
 
@@ -20,6 +22,9 @@ struct GresEntry {
   std::string type;
   unsigned count = 0;
 };
+
+// What a node with these GPUs has for Slurm: GPUs with MIG off are whole, one that is on but empty is nothing.
+std::vector<DeviceCount> devices_of(const std::vector<Gpu>& gpus, const std::vector<GpuInstance>& instances);
 
 // The type that slurmd's AutoDetect=nvml makes: product in lower case, blanks as '_', for MIG cut at the first '-' and
 // followed by the profile (gpu_nvml.c): "nvidia_a100_3g.20gb".

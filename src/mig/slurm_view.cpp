@@ -4,6 +4,7 @@
 #include <array>
 
 #include "base/text.h"
+#include "mig/profiles.h"
 
 namespace mig {
 
@@ -47,29 +48,69 @@ std::optional<NodeRecord> parse_node_record(std::string_view text, std::string_v
   return std::nullopt;
 }
 
-std::vector<GresEntry> parse_slurmd_gres(std::string_view text) {
-  std::vector<GresEntry> entries;
+namespace {
+
+void add(std::vector<GresEntry>& entries, const GresEntry& entry) {
+  const auto same =
+      std::find_if(entries.begin(), entries.end(), [&](const GresEntry& other) { return other.type == entry.type; });
+  if (same == entries.end()) {
+    entries.push_back(entry);
+  } else {
+    same->count += entry.count;
+  }
+}
+
+bool names_mig(std::string_view type) {
+  const std::size_t last = type.rfind('_');
+  return parse_shape(last == std::string_view::npos ? type : type.substr(last + 1)).has_value();
+}
+
+}  // namespace
+
+SlurmdGres parse_slurmd_gres(std::string_view text) {
+  SlurmdGres seen;
   for (std::string_view line : base::each_line(text)) {
     const std::size_t at = line.find("Gres Name=gpu");
     if (at == std::string_view::npos) continue;
     GresEntry entry{"", 1};
+    bool has_file = false;
+    bool is_mig = false;
     for (std::string_view word : base::words(line.substr(at))) {
       if (word.starts_with("Type=")) entry.type = base::printable(word.substr(5), 100);
       if (word.starts_with("Count=")) {
         if (const auto count = base::parse_number(word.substr(6)); count && *count < 100'000)
           entry.count = static_cast<unsigned>(*count);
       }
+      if (word.starts_with("File=/dev/nvidia")) has_file = true;
+      if (word.starts_with("File=") && word.find("/nvidia-cap") != std::string_view::npos) is_mig = true;
     }
     if (entry.type == "(null)") entry.type.clear();
-    const auto same =
-        std::find_if(entries.begin(), entries.end(), [&](const GresEntry& other) { return other.type == entry.type; });
-    if (same == entries.end()) {
-      entries.push_back(std::move(entry));
-    } else {
-      same->count += entry.count;
-    }
+    add(seen.entries, entry);
+    add(has_file && !is_mig && !names_mig(entry.type) ? seen.whole : seen.rest, entry);
   }
-  return entries;
+  return seen;
+}
+
+std::vector<std::string> slurmd_faults(const SlurmdGres& seen, const std::vector<DeviceCount>& devices) {
+  std::vector<DeviceCount> whole_gpus;
+  std::vector<DeviceCount> others;
+  for (const DeviceCount& device : devices)
+    (device.profile.empty() && !seen.whole.empty() ? whole_gpus : others).push_back(device);
+
+  std::vector<std::string> faults;
+  const auto compare_with = [&](const std::vector<GresEntry>& entries, const std::vector<DeviceCount>& there,
+                                const std::string& kind) {
+    const Match match = mig::match(entries, there);
+    for (std::size_t i = 0; i < entries.size(); ++i) {
+      if (match.got[i].count >= entries[i].count) continue;
+      faults.push_back(gres_text({entries[i]}) + kind + ", of which " + std::to_string(match.got[i].count) + " exist");
+    }
+    faults.insert(faults.end(), match.wrong.begin(), match.wrong.end());
+    for (const std::string& missing : match.ignored) faults.push_back(missing + " is not in it");
+  };
+  compare_with(seen.whole, whole_gpus, " (whole GPUs)");
+  compare_with(seen.rest, others, "");
+  return faults;
 }
 
 std::vector<std::string> complaints(std::string_view log) {

@@ -285,6 +285,26 @@ def test_the_gres_that_slurm_has_for_the_node_is_compared_with_what_exists(make_
     assert word is None or word in r.out
 
 
+ALL_OF_MIX = "gpu:3g.71gb:2,gpu:2g.35gb:2,gpu:1g.18gb:4"
+
+
+@pytest.mark.parametrize("rows,layout,result", [
+    ([("3g.71gb", 2), ("2g.35gb", 2), ("1g.18gb", 4)], MIX_WORDS, "ok"), ([], MIX_WORDS, "fail"), ([("7g.141gb", 8)], MIX_WORDS, "fail"), ([("3g.71gb", 2)], MIX_WORDS, "fail"),
+    ([("3g.71gb", 20)], MIX_WORDS, "fail"), ([("nvidia_h200", 2)], "7g.141gb", "fail"), ([("nvidia_h200", 2)], "none", "ok"), ([("7g.141gb", 2)], "7g.141gb", "ok")])
+def test_what_slurmd_itself_sees_is_compared_by_type_with_what_exists(make_node, rows, layout, result):
+    def prepare(n):
+        slurm(n, ALL_OF_MIX)
+        text = "".join("slurmd: Gres Name=gpu Type=%s Count=%d ID=7696487 File=/dev/nvidia0 Links=(null)\n" % row for row in rows)
+        n.script("sbin/slurmd", "#!/bin/sh\ncat <<'X'\n%sX\nexit 0\n" % text)
+    node = make_node("H200", "H200", prepare=prepare)
+    assert node.mig_setup("--layout", layout).code == 0
+    r = validate(node, "--json")
+    [check] = [c for c in json.loads(r.out)["checks"] if c["check"] == "slurmd gres"]
+    assert check["result"] == result and bool(check["cure"]) == (result == "fail"), r
+    if result == "fail":
+        assert r.code == 1, r
+
+
 # ------------------------------------------------------------------ validate job
 def job(node, env, *words):
     return node.run("validate", "job", *words, env=dict({"PATH": "/usr/bin"}, **env))

@@ -94,6 +94,29 @@ TEST_CASE("slurmd's own view: fewer devices than there are, and that only root i
   CHECK(skipped.found.find("root") != std::string::npos);
 }
 
+TEST_CASE(
+    "slurmd's own view is compared by type, and a slurmd that tells of no gpu is a fail where there are devices") {
+  const std::string cap = " File=/dev/nvidia0,/dev/nvidia-caps/nvidia-cap12\n";
+  const std::vector<std::pair<std::string, Judgement>> cases{
+      {"slurmd: Gres Name=gpu Type=3g.71gb Count=2" + cap, Judgement::ok},
+      {"", Judgement::fail},
+      {"slurmd: warning: nothing\n", Judgement::fail},
+      {"slurmd: Gres Name=gpu Type=7g.141gb Count=2" + cap, Judgement::fail},
+      {"slurmd: Gres Name=gpu Type=3g.71gb Count=20" + cap, Judgement::fail},
+      {"slurmd: Gres Name=gpu Type=nvidia_h200 Count=2 File=/dev/nvidia0\n", Judgement::fail}};
+  for (const auto& [printed, should] : cases) {
+    CAPTURE(printed);
+    World world;
+    world.split();
+    with_slurm(world, "NodeName=gpu-1 Gres=gpu:3g.71gb:2 State=IDLE\n");
+    world.files.file("/usr/sbin/slurmd", "", 0755);
+    world.answer("slurmd -G", exited(0, "", printed));
+    const auto found = finding(validated(world), "slurmd gres");
+    CHECK(found.judgement == should);
+    CHECK(found.cure.empty() == (should == Judgement::ok));
+  }
+}
+
 TEST_CASE("a scontrol or slurmd that hangs is a fail, one that fails a warning") {
   for (const bool hangs : {true, false}) {
     const host::Exit silent = hangs ? fakes::timed_out() : exited(1, "", "scontrol: error: Invalid node name");

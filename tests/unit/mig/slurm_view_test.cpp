@@ -2,6 +2,8 @@
 
 #include <catch2/catch_test_macros.hpp>
 
+#include "base/text.h"
+
 using namespace mig;
 
 TEST_CASE("a node's record: none, another node's among many, keys forged in a person's text") {
@@ -27,14 +29,47 @@ TEST_CASE("a node's record by its host name, with the reason to the end of the l
 }
 
 TEST_CASE("slurmd -G: lines of other gres and none at all") {
-  CHECK(parse_slurmd_gres("").empty());
-  CHECK(parse_slurmd_gres("slurmd: error: no such option\nslurmd: Gres Name=craynetwork Count=4\n").empty());
-  const auto entries = parse_slurmd_gres(
+  CHECK(parse_slurmd_gres("").entries.empty());
+  CHECK(parse_slurmd_gres("slurmd: error: no such option\nslurmd: Gres Name=craynetwork Count=4\n").entries.empty());
+  const auto seen = parse_slurmd_gres(
       "slurmd: Gres Name=gpu Type=1g.18gb Count=1 Index=0 ID=7696487 File=/dev/nvidia0,/dev/nvidia-caps/nvidia-cap12 "
       "Links=(null) Flags=HAS_FILE,HAS_TYPE,ENV_NVML,MIG\n"
       "Gres Name=gpu Type=1g.18gb Count=1 Index=1 ID=7696487\n"
       "slurmd: Gres Name=gpu Type=(null) Count=2\n");
-  CHECK(gres_text(entries) == "gpu:1g.18gb:2,gpu:2");
+  CHECK(gres_text(seen.entries) == "gpu:1g.18gb:2,gpu:2");
+  CHECK(seen.whole.empty());
+}
+
+TEST_CASE("slurmd -G against what exists: by type, not by number") {
+  const std::vector<DeviceCount> mix{
+      {"NVIDIA H200", "3g.71gb", 2}, {"NVIDIA H200", "2g.35gb", 2}, {"NVIDIA H200", "1g.18gb", 4}};
+  const std::vector<DeviceCount> sevens{{"NVIDIA H200", "7g.141gb", 2}};
+  const std::vector<DeviceCount> wholes{{"NVIDIA H200", "", 2}};
+  const auto row = [](const std::string& type, unsigned count, const std::string& file) {
+    return "slurmd: Gres Name=gpu Type=" + type + " Count=" + std::to_string(count) + " ID=7696487" + file + "\n";
+  };
+  const std::string gpu = " File=/dev/nvidia0 Links=(null)";
+  const std::string cap = " File=/dev/nvidia0,/dev/nvidia-caps/nvidia-cap12 Links=(null)";
+  const auto faults = [](const std::string& text, const std::vector<DeviceCount>& devices) {
+    return base::join(slurmd_faults(parse_slurmd_gres(text), devices), "; ");
+  };
+  CHECK(faults(row("3g.71gb", 2, cap) + row("2g.35gb", 2, cap) + row("1g.18gb", 4, cap), mix).empty());
+  CHECK(faults(row("nvidia_h200_3g.71gb", 2, gpu) + row("(null)", 6, cap), mix).empty());
+  CHECK(faults(row("(null)", 8, ""), mix).empty());
+  CHECK(faults(row("7g.141gb", 8, cap), mix).find("gpu:7g.141gb:8, of which 0 exist") != std::string::npos);
+  CHECK(faults(row("3g.71gb", 20, cap), mix).find("of which 2 exist") != std::string::npos);
+  CHECK(faults(row("3g.71gb", 2, cap), mix).find("nvidia_h200_1g.18gb (4) is not in it") != std::string::npos);
+  // One type for all, as configured, takes MIG devices; a GPU's own file alone is a whole GPU.
+  CHECK(faults(row("h200", 2, cap), sevens).empty());
+  CHECK(faults(row("nvidia_h200", 2, gpu), sevens).find("gpu:nvidia_h200:2 (whole GPUs), of which 0 exist") !=
+        std::string::npos);
+  CHECK(faults(row("(null)", 2, gpu), sevens).find("whole GPUs") != std::string::npos);
+  CHECK(faults(row("nvidia_h200", 2, gpu), wholes).empty());
+  CHECK(faults(row("h200", 1, gpu), wholes).find("nvidia_h200 (1) is not in it") != std::string::npos);
+  std::vector<DeviceCount> both = sevens;
+  both.push_back({"NVIDIA H200", "", 3});
+  CHECK(faults(row("nvidia_h200", 3, gpu) + row("nvidia_h200_7g.141gb", 2, cap), both).empty());
+  CHECK(faults(row("nvidia_h200", 5, gpu), both).find("of which 3 exist") != std::string::npos);
 }
 
 TEST_CASE("slurmd.log: only what its newest start complains of counts") {
