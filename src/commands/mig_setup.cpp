@@ -104,36 +104,6 @@ std::string find_modprobe(Context& context) {
   return tool ? *tool : "";
 }
 
-// GPUs without MIG: nothing to do for `none`; for a layout an error, or with --if-supported passed over.
-base::Result<std::vector<mig::Wanted>> keep_supported(const std::vector<mig::Wanted>& wanted, bool if_supported,
-                                                      host::Log& log) {
-  std::vector<mig::Wanted> kept;
-  std::vector<std::string> lost;
-  std::vector<std::string> without;
-  for (const mig::Wanted& want : wanted) {
-    const bool off = want.layout.kind == mig::Layout::Kind::off;
-    const bool unsupported = want.gpu.current == mig::Mode::unsupported;
-    const bool unknown = want.gpu.current == mig::Mode::unknown || want.gpu.pending == mig::Mode::unknown;
-    if (unknown) lost.push_back(want.gpu.show() + " answers '" + want.gpu.mode_words + "'");
-    if (unsupported && !off) without.push_back(want.gpu.show() + " " + want.gpu.name);
-    if (!unknown && (!unsupported || off)) kept.push_back(want);
-  }
-  if (!lost.empty()) {
-    return Error{ExitCode::surroundings, "the MIG mode cannot be read: " + base::join(lost, ", "),
-                 "look at `dmesg` for NVRM or Xid lines, and replace the node"};
-  }
-  if (without.empty()) return kept;
-  if (!if_supported) {
-    return Error{ExitCode::surroundings, "no MIG on " + base::join(without, ", "),
-                 "use an instance type whose GPUs have MIG, select others with SEL=..., or give --if-supported"};
-  }
-  log.info("passed over, no MIG (--if-supported): " + base::join(without, ", "));
-  return kept;
-}
-
-// A node of another kind with the same launch template: nothing on the PCI bus that could have MIG.
-bool has_no_gpu(const host::Files& files) { return files.list("/sys/bus/pci/devices") && mig::pci_gpus(files).empty(); }
-
 bool any_on(const std::vector<mig::Gpu>& gpus) {
   return std::any_of(gpus.begin(), gpus.end(), [](const mig::Gpu& gpu) { return gpu.current == mig::Mode::enabled; });
 }
@@ -308,8 +278,8 @@ int mig_setup(Context& context, const MigSetupOptions& options, std::string& out
   });
   if (!rules) return failed(rules.error());
   report.wants(*rules);
-  if (options.if_supported && has_no_gpu(host.files)) {
-    return report.ended(context, "unsupported", "nothing to do: this node has no NVIDIA GPU (--if-supported)", out);
+  if (may_have_no_gpu(host.files, options)) {
+    return report.ended(context, "unsupported", std::string(no_gpu_words), out);
   }
   const auto tool = run.step("nvidia-smi", [&]() -> base::Result<Words> {
     auto found = find_nvidia_smi(context);
@@ -344,8 +314,6 @@ int mig_setup(Context& context, const MigSetupOptions& options, std::string& out
   const auto wanted =
       run.step("MIG support", [&] { return keep_supported(*selected, options.if_supported, run.log()); });
   if (!wanted) return failed(wanted.error());
-  if (wanted->empty())
-    return report.ended(context, "unsupported", "nothing to do: no selected GPU has MIG (--if-supported)", out);
 
   // --- what is there, what is to be done -----------------------------------------------------------------
   mig::Seen seen;
@@ -355,6 +323,7 @@ int mig_setup(Context& context, const MigSetupOptions& options, std::string& out
     seen = *looked;
   }
   report.sees(seen.gpu_instances);
+  if (wanted->empty()) return report.ended(context, "unsupported", std::string(no_mig_words), out);
   if (const auto right = mig::already_right(*wanted, seen)) {
     report.planned(*right);
     if (!context.dry_run()) forget_reboot(context);
@@ -406,17 +375,25 @@ int mig_setup(Context& context, const MigSetupOptions& options, std::string& out
   report.sees(built->gpu_instances);
   report.built(*built);
   std::vector<std::string> bad;
+  std::vector<std::string> cures;
+  ExitCode code = ExitCode::surroundings;  // no permission on every one of them; else a change failed
   for (const mig::GpuOutcome& outcome : built->outcomes) {
     if (outcome.done) continue;
     const mig::Gpu* gpu = mig::find_by_bus(gpus, outcome.bus_id);
+    if (outcome.code != ExitCode::surroundings) code = ExitCode::change;
+    if (!outcome.cure.empty() && std::find(cures.begin(), cures.end(), outcome.cure) == cures.end())
+      cures.push_back(outcome.cure);
     bad.push_back((gpu != nullptr ? gpu->show() : outcome.bus_id) + ": " + outcome.error);
   }
   if (!context.dry_run()) warn_of_missing_caps(context, report, gpus, built->gpu_instances);
   if (!bad.empty()) {
-    const std::string holders =
-        mig::show_holders(mig::find_holders(host.files, host.processes.self()), mig::module_holders(host.files), {});
-    return failed({ExitCode::change, base::join(bad, "; ") + " (the GPUs are held by: " + holders + ")",
-                   "end what holds the GPU, then run mig-setup again: it repairs what is not right"});
+    const auto processes = mig::find_holders(host.files, host.processes.self());
+    const auto modules = mig::module_holders(host.files);
+    std::string who;
+    if (!processes.empty() || !modules.empty())
+      who = " (the GPUs are held by: " + mig::show_holders(processes, modules, {}) + ")";
+    return failed({code, base::join(bad, "; ") + who,
+                   base::join(cures, "; ") + "; a next run of mig-setup repairs what is not right"});
   }
   return report.ended(context, "changed", "every selected GPU has its layout now, read back from the driver", out);
 }

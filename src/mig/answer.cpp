@@ -57,7 +57,14 @@ base::Error as_error(Answer answer, const std::string& call, const host::Exit& e
                               : "the driver does not answer: look at `dmesg` for NVRM or Xid lines"};
     case Answer::stopped: return {ExitCode::time_out, what, ""};
     case Answer::in_use:
-      return {failed, what, "end what uses the GPU (its holders are named above), then run mig-setup again"};
+      return {failed, what,
+              "end what uses the GPU (its holders are named where they can be seen), then run mig-setup again"};
+    case Answer::failed:
+      if (!says(exit, "Insufficient Resources")) return {failed, what, "look at `dmesg` for NVRM or Xid lines"};
+      return {
+          failed, what,
+          "the driver has no room for it although this layout fits an empty GPU: look at `nvidia-smi mig -lgip` and "
+          "`-lgi` for what is taken, then run mig-setup again; if nothing is, reset or reboot"};
     default: return {failed, what, "look at `dmesg` for NVRM or Xid lines"};
   }
 }

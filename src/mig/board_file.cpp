@@ -1,5 +1,8 @@
 #include "mig/board_file.h"
 
+#include <algorithm>
+#include <map>
+
 #include "base/text.h"
 #include "mig/instances.h"
 
@@ -19,16 +22,25 @@ base::Result<SavedBoard> parse_board_file(const std::string& text, std::optional
   if (!boards) return as_usage(boards.error());
   SavedBoard saved;
   saved.boards = std::move(*boards);
-  for (const auto& [index, board] : saved.boards) {
-    Gpu gpu;
+  std::map<unsigned, Gpu> found;
+  for (const auto& [index, board] : saved.boards) found[index].current = found[index].pending = Mode::disabled;
+  // Listed by -L, but without profiles: as another one of this product, else without MIG.
+  for (const ListedGpu& listed : parse_listed_gpus(text)) {
+    Gpu& gpu = found[listed.index];
+    gpu.name = listed.name;
+    gpu.uuid = listed.uuid;
+  }
+  for (auto& [index, gpu] : found) {
+    if (saved.boards.contains(index)) continue;
+    const auto alike = std::find_if(found.begin(), found.end(), [&, &name = gpu.name](const auto& other) {
+      return saved.boards.contains(other.first) && other.second.name == name;
+    });
+    gpu.current = gpu.pending = alike == found.end() ? Mode::unsupported : Mode::disabled;
+    if (alike != found.end()) saved.boards[index] = saved.boards.at(alike->first);
+  }
+  for (auto& [index, gpu] : found) {
     gpu.index = index;
     gpu.bus_id = "saved";
-    gpu.current = gpu.pending = Mode::disabled;
-    for (const ListedGpu& listed : parse_listed_gpus(text)) {
-      if (listed.index != index) continue;
-      gpu.name = listed.name;
-      gpu.uuid = listed.uuid;
-    }
     saved.gpus.push_back(std::move(gpu));
   }
   if (gpus) {

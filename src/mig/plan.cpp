@@ -275,6 +275,22 @@ std::optional<std::vector<GpuPlan>> already_right(const std::vector<Wanted>& wan
   return plans;
 }
 
+Outlook outlook(const std::vector<GpuPlan>& plans, std::vector<Gpu> gpus, std::vector<GpuInstance> instances) {
+  for (const GpuPlan& plan : plans) {
+    for (Gpu& gpu : gpus) {
+      if (gpu.index != plan.gpu.index || gpu.current == Mode::unsupported) continue;
+      gpu.current = gpu.pending = plan.layout.kind == Layout::Kind::off ? Mode::disabled : Mode::enabled;
+    }
+    if (plan.clear || plan.build || plan.switch_on || plan.switch_off)
+      std::erase_if(instances, [&](const GpuInstance& instance) { return instance.gpu == plan.gpu.index; });
+    if (!plan.build) continue;
+    for (const Placement& placement : plan.placements)
+      instances.push_back(
+          {plan.gpu.index, placement.profile.name, placement.profile.id, 0, placement.start, placement.size});
+  }
+  return {std::move(gpus), std::move(instances)};
+}
+
 base::Result<std::vector<GpuPlan>> plan(const std::vector<Wanted>& wanted, const Boards& boards, const Seen& seen) {
   std::vector<GpuPlan> plans;
   for (const Wanted& want : wanted) {

@@ -97,6 +97,13 @@ struct Seen {
 // driver's own. nullopt: not right, or not to be told so simply.
 std::optional<std::vector<GpuPlan>> already_right(const std::vector<Wanted>& wanted, const Seen& seen);
 
+// The node as these plans leave it.
+struct Outlook {
+  std::vector<Gpu> gpus;
+  std::vector<GpuInstance> instances;
+};
+Outlook outlook(const std::vector<GpuPlan>& plans, std::vector<Gpu> gpus, std::vector<GpuInstance> instances);
+
 // The whole plan. Error (usage): a layout that some GPU cannot have.
 base::Result<std::vector<GpuPlan>> plan(const std::vector<Wanted>& wanted, const Boards& boards, const Seen& seen);
 

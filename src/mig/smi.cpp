@@ -337,7 +337,7 @@ std::vector<ComputeInstance> one_in_each(const std::vector<GpuInstance>& instanc
 base::Result<Built> RealMigChanges::build(const std::vector<GpuPlan>& plans) {
   Built built;
   for (const GpuPlan& plan : plans) {
-    if (has_change(plan)) built.outcomes.push_back({plan.gpu.bus_id, false, "", false});
+    if (has_change(plan)) built.outcomes.push_back({plan.gpu.bus_id, false, "", base::ExitCode::change, "", false});
   }
   const auto outcome_of = [&](const GpuPlan& plan) -> GpuOutcome& {
     return *std::find_if(built.outcomes.begin(), built.outcomes.end(),
@@ -359,9 +359,13 @@ base::Result<Built> RealMigChanges::build(const std::vector<GpuPlan>& plans) {
     GpuOutcome& outcome = outcome_of(plan);
     if (auto cleared = clear_first ? clear(plan.gpu) : base::ok(); !cleared) {
       if (ends_the_run(cleared.error())) return cleared;
+      outcome.code = cleared.error().code;
+      outcome.cure = cleared.error().cure;
       outcome.error = "its old instances could not be destroyed, nothing was created: " + cleared.error().what;
     } else if (auto made = create({&plan}); !made) {
       if (ends_the_run(made.error())) return made;
+      outcome.code = made.error().code;
+      outcome.cure = made.error().cure;
       outcome.error = made.error().what;
       return roll_back(plan);
     } else {
@@ -407,6 +411,7 @@ base::Result<Built> RealMigChanges::build(const std::vector<GpuPlan>& plans) {
       if (!standing) return standing.error();
       if (standing->verdict == Standing::Verdict::right) continue;
       outcome.error = "the call ended well, but read back the GPU " + standing->why;
+      outcome.cure = "look at `dmesg` for NVRM or Xid lines, then run mig-setup again";
       if (auto undone = roll_back(*plan); !undone) return undone.error();
       if (outcome.emptied) drop(built.gpu_instances, plan->gpu.index);
     }
@@ -474,7 +479,7 @@ base::Result<Built> DryMigChanges::build(const std::vector<GpuPlan>& plans) {
         instances_.push_back(
             {plan->gpu.index, placement.profile.name, placement.profile.id, 0, placement.start, placement.size});
       }
-      built.outcomes.push_back({plan->gpu.bus_id, true, "", false});
+      built.outcomes.push_back({plan->gpu.bus_id, true, "", base::ExitCode::change, "", false});
     }
   }
   built.gpu_instances = instances_;

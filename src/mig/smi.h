@@ -66,8 +66,10 @@ struct ModeChange {
 struct GpuOutcome {
   std::string bus_id;
   bool done = false;
-  std::string error;     // why not
-  bool emptied = false;  // rolled back: no instance is left
+  std::string error;                             // why not
+  base::ExitCode code = base::ExitCode::change;  // of that error
+  std::string cure;                              // and what to do
+  bool emptied = false;                          // rolled back: no instance is left
 };
 
 // The node after creations.
