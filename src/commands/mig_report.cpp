@@ -29,10 +29,25 @@ mig::GpuStatus* MigReport::of(const std::string& bus_id) {
   return nullptr;
 }
 
+void MigReport::look(Context& context) {
+  if (looked_) return;
+  looked_ = true;
+  auto found = mig::read_status(context.host.files, true);
+  stands_ = mig::stands(found, status_.boot_id);
+  if (stands_) earlier_ = std::move(**found);
+}
+
 void MigReport::begin(Context& context) {
   status_.result = "running";
   status_.exit_code = base::to_int(ExitCode::change);
   status_.message = "mig-setup is running, or was killed";
+  if (context.dry_run()) return;
+  look(context);
+  if (!stands_) write(context);
+}
+
+void MigReport::touches(Context& context) {
+  touched_ = true;
   if (!context.dry_run()) write(context);
 }
 
@@ -117,7 +132,7 @@ void MigReport::name_gres(Context& context) {
 
 void MigReport::write(Context& context) {
   status_.time = mig::utc(context.host.clock.wall());
-  const std::string json = mig::to_json(status_);
+  const std::string json = mig::to_json(mig::with(status_, mig::left_undone(status_, earlier_)));
   for (std::string_view path : {site::mig_status_run, site::mig_status_lib}) {
     // Through a link, or in a folder of somebody else, it would be written where others have their say, and the gate
     // would not believe it.
@@ -158,11 +173,31 @@ int MigReport::ended(Context& context, const std::string& result, const std::str
     for (const std::string& line : tell_change(context, plan_from_, status_.gres)) context.run.log().info(line);
   }
   note_what_is_printed(context, print_, status_);
+  const auto undone = mig::left_undone(status_, earlier_);
+  for (const mig::GpuStatus& gpu : undone) {
+    warn(context, "GPU " + std::to_string(gpu.index) + " (" + gpu.bus_id +
+                      ") was not selected and is still not right from an earlier run of this boot, so the gate in "
+                      "front of slurmd stays shut: " +
+                      gpu.error + "; run mig-setup for this GPU as well");
+  }
+  status_ = mig::with(std::move(status_), undone);
   if (!context.dry_run()) write(context);
   out = print_form(print_, status_);
   context.run.log().info(message + "; Gres=" + mig::gres_text(status_.gres));
   context.run.report().summary = message;
   return 0;
+}
+
+int MigReport::refused(Context& context, const Error& error, std::string& out) {
+  look(context);
+  keeps_status_ = keeps_status_ && !stands_;
+  if (stands_) context.run.log().info("nothing was touched: the status of the run before stays");
+  return failed(context, error, out);
+}
+
+int MigReport::untold(Context& context, const Error& error, std::string& out) {
+  keeps_status_ = false;
+  return failed(context, error, out);
 }
 
 int MigReport::failed(Context& context, const Error& error, std::string& out) {
@@ -172,6 +207,12 @@ int MigReport::failed(Context& context, const Error& error, std::string& out) {
     context.run.log().error("stopped by signal " + std::to_string(signal));
     host::acknowledge_stop_signal();
     code = base::signal_exit_base + signal;
+    if (!touched_ && stands_) keeps_status_ = false;  // it was stopped, which says nothing of the GPUs
+  }
+  if (!touched_ && !context.dry_run()) {
+    for (mig::GpuStatus& gpu : status_.gpus) {
+      if (gpu.state == "planned") gpu.state = "unknown";
+    }
   }
   status_.result = error.code == ExitCode::reboot_needed ? "pending" : "failed";
   status_.exit_code = code;

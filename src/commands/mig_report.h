@@ -17,8 +17,11 @@ class MigReport {
  public:
   MigReport(const Context& context, const MigSetupOptions& options);
 
-  // Writes "running" into the status file, so that a killed run is no good one. Nothing in a dry run.
+  // The lock is held. Writes "running" into the status file, unless an earlier run of this boot left one that stands:
+  // that one is true until something is touched. Nothing in a dry run.
   void begin(Context& context);
+  // Just before the first change: "running" from here on, so that a killed run is no good one. Nothing in a dry run.
+  void touches(Context& context);
 
   void wants(const std::vector<mig::Rule>& rules);
   void wants(const std::vector<mig::Wanted>& wanted);
@@ -32,16 +35,26 @@ class MigReport {
   // The ends of a run; the exit code. `out` gets the printed form.
   int ended(Context& context, const std::string& result, const std::string& done, std::string& out);
   int failed(Context& context, const base::Error& error, std::string& out);
+  // Failed before anything was touched and for a reason that is not the node's: wrong words, a GPU in use, no lock. A
+  // status of this boot stays as it is; without one it tells why.
+  int refused(Context& context, const base::Error& error, std::string& out);
+  // The same where another run holds the lock: the status is that one's.
+  int untold(Context& context, const base::Error& error, std::string& out);
   // The status file says "rebooting" before it is asked for.
   void rebooting(Context& context, const base::Error& error);
 
  private:
+  void look(Context& context);
   void write(Context& context);
   void name_gres(Context& context);
   std::string printed() const;
   mig::GpuStatus* of(const std::string& bus_id);
 
   mig::Status status_;
+  mig::Status earlier_;  // of this boot; empty where there is none
+  bool looked_ = false;  // for it
+  bool stands_ = false;  // there is one
+  bool touched_ = false;
   std::vector<mig::Gpu> gpus_;
   std::vector<mig::GpuInstance> instances_;
   MigPrint print_;

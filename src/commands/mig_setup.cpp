@@ -93,15 +93,21 @@ void make_folders(Context& context) {
   }
 }
 
-base::Result<std::unique_ptr<host::Lock>> lock_node(Context& context, const host::Deadline& deadline) {
+base::Result<std::unique_ptr<host::Lock>> lock_node(Context& context, host::milliseconds limit) {
   const std::string holder = "mig-setup, pid " + std::to_string(context.host.processes.self());
-  return context.host.locks.acquire(std::string(site::mig_lock), holder, deadline.left());
+  return context.host.locks.acquire(std::string(site::mig_lock), holder, limit);
 }
 
 std::string find_modprobe(Context& context) {
   const auto tool = find_listed_tool(context, "modprobe", site::modprobe);
   if (!tool) context.run.log().warn("the driver will not be loaded by us: " + tool.error().what);
   return tool ? *tool : "";
+}
+
+bool all_readable(const std::vector<mig::Wanted>& wanted) {
+  return std::none_of(wanted.begin(), wanted.end(), [](const mig::Wanted& want) {
+    return want.gpu.current == mig::Mode::unknown || want.gpu.pending == mig::Mode::unknown;
+  });
 }
 
 bool any_on(const std::vector<mig::Gpu>& gpus) {
@@ -259,24 +265,33 @@ int mig_setup(Context& context, const MigSetupOptions& options, std::string& out
   const host::Deadline deadline(host.clock, options.deadline);
   MigReport report(context, options);
   const auto failed = [&](const Error& error) { return report.failed(context, error, out); };
+  const auto refused = [&](const Error& error) { return report.refused(context, error, out); };
 
   // --- words, surroundings -------------------------------------------------------------------------------
+  std::unique_ptr<host::Lock> held;
   const auto words = run.step("words", [&] { return check_mig_words(options); });
-  if (!words) return failed(words.error());
+  if (!words) {
+    if (context.dry_run() || !context.host.processes.is_root()) return failed(words.error());
+    make_folders(context);
+    auto lock = lock_node(context, 0ms);
+    if (!lock && lock.error().code == ExitCode::time_out) return report.untold(context, words.error(), out);
+    if (lock) held = std::move(*lock);
+    return refused(words.error());
+  }
   const auto root = run.step("root", [&] { return check_root(context); });
   if (!root) return failed(root.error());
-  if (!context.dry_run()) make_folders(context);
-  std::unique_ptr<host::Lock> held;
   if (!context.dry_run()) {
-    auto lock = run.step("lock", [&] { return lock_node(context, deadline); });
-    if (!lock) return failed(lock.error());
+    make_folders(context);
+    auto lock = run.step("lock", [&] { return lock_node(context, deadline.left()); });
+    if (!lock && lock.error().code == ExitCode::time_out) return report.untold(context, lock.error(), out);
+    if (!lock) return refused(lock.error());
     held = std::move(*lock);
   }
   report.begin(context);
   const auto rules = run.step("layout", [&] {
     return read_rules(host.files, {options.layouts, options.layout_file, options.layout_name});
   });
-  if (!rules) return failed(rules.error());
+  if (!rules) return refused(rules.error());
   report.wants(*rules);
   if (may_have_no_gpu(host.files, options)) {
     return report.ended(context, "unsupported", std::string(no_gpu_words), out);
@@ -309,11 +324,12 @@ int mig_setup(Context& context, const MigSetupOptions& options, std::string& out
   std::vector<mig::Gpu> gpus = *driver;
   report.sees(gpus);
   const auto selected = run.step("selection", [&] { return mig::select(*rules, gpus); });
-  if (!selected) return failed(selected.error());
+  if (!selected) return refused(selected.error());
   report.wants(*selected);
   const auto wanted =
       run.step("MIG support", [&] { return keep_supported(*selected, options.if_supported, run.log()); });
-  if (!wanted) return failed(wanted.error());
+  // A GPU without MIG was selected by mistake; one whose mode cannot be read is the node's fault.
+  if (!wanted) return all_readable(*selected) ? refused(wanted.error()) : failed(wanted.error());
 
   // --- what is there, what is to be done -----------------------------------------------------------------
   mig::Seen seen;
@@ -327,7 +343,7 @@ int mig_setup(Context& context, const MigSetupOptions& options, std::string& out
   if (const auto right = mig::already_right(*wanted, seen)) {
     report.planned(*right);
     if (!context.dry_run()) forget_reboot(context);
-    return report.ended(context, "unchanged", "nothing to do: every GPU has its layout already", out);
+    return report.ended(context, "unchanged", "nothing to do: every selected GPU has its layout already", out);
   }
   mig::Boards boards;
   const bool split = std::any_of(wanted->begin(), wanted->end(),
@@ -338,7 +354,7 @@ int mig_setup(Context& context, const MigSetupOptions& options, std::string& out
     boards = *listed;
   }
   auto planned = run.step("plan", [&] { return mig::plan(*wanted, boards, seen); });
-  if (!planned) return failed(planned.error());
+  if (!planned) return refused(planned.error());
   std::vector<mig::GpuPlan> plans = *planned;
   report.planned(plans);
   for (const mig::GpuPlan& plan : plans) {
@@ -351,13 +367,15 @@ int mig_setup(Context& context, const MigSetupOptions& options, std::string& out
   }
   const bool nothing =
       std::all_of(plans.begin(), plans.end(), [](const mig::GpuPlan& plan) { return plan.untouched(); });
-  if (nothing) return report.ended(context, "unchanged", "nothing to do: every GPU has its layout already", out);
+  if (nothing)
+    return report.ended(context, "unchanged", "nothing to do: every selected GPU has its layout already", out);
   const auto idle = run.step("in use", [&] { return check_idle(context, plans, smi, options.force); });
-  if (!idle) return failed(idle.error());
+  if (!idle) return idle.error().code == ExitCode::change ? refused(idle.error()) : failed(idle.error());
 
   // --- changes: instances of GPUs to switch off, mode, instances -----------------------------------------
   if (dry != nullptr) dry->start_from(gpus, seen.gpu_instances);
   if (host::stopping()) return failed({ExitCode::time_out, "stopped before the first change", ""});
+  report.touches(context);
   const auto emptied = run.step("destroy", [&] { return empty_for_off(plans, *changes); });
   if (!emptied) return failed(emptied.error());
   ModeWords mode_words;

@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "mig/strict_text.h"
 #include "site/site.h"
 
 namespace mig {
@@ -16,8 +17,9 @@ std::string to_json(const RebootMarker& marker) {
 }
 
 std::optional<RebootMarker> parse_marker(const std::string& text) {
-  const auto json = nlohmann::ordered_json::parse(text, nullptr, false);
-  if (json.is_discarded() || !json.is_object()) return std::nullopt;
+  const auto strict = parse_strict_json(text);
+  if (!strict || !strict->is_object()) return std::nullopt;
+  const nlohmann::ordered_json& json = *strict;
   const auto value = [&](const char* key) -> std::optional<std::string> {
     const auto found = json.find(key);
     if (found == json.end() || !found->is_string()) return std::nullopt;

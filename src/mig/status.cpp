@@ -1,5 +1,6 @@
 #include "mig/status.h"
 
+#include <algorithm>
 #include <ctime>
 #include <nlohmann/json.hpp>
 
@@ -119,32 +120,87 @@ base::Result<Status> parse_status(const std::string& text) {
   status.message = text_of(json, "message");
   status.cure = text_of(json, "cure");
   status.layout = text_of(json, "layout");
-  if (const auto gpus = json.find("gpus"); gpus != json.end() && gpus->is_array()) {
-    for (const Json& entry : *gpus) {
-      if (!entry.is_object()) return damaged("an entry of 'gpus' is no object");
-      GpuStatus gpu;
-      gpu.bus_id = text_of(entry, "bus_id");
-      gpu.uuid = text_of(entry, "uuid");
-      gpu.name = text_of(entry, "name");
-      gpu.mode_current = text_of(entry, "mode_current");
-      gpu.mode_pending = text_of(entry, "mode_pending");
-      gpu.layout = text_of(entry, "layout");
-      gpu.state = text_of(entry, "state");
-      gpu.error = text_of(entry, "error");
-      if (const auto index = entry.find("index"); index != entry.end() && index->is_number_unsigned())
-        gpu.index = index->get<unsigned>();
-      status.gpus.push_back(std::move(gpu));
+  // Anything but `false` is one: a status that is written is of a real run and has no such key.
+  const auto dry = json.find("dry_run");
+  status.dry_run = dry != json.end() && *dry != false;
+  const auto gpus = json.find("gpus");
+  if (gpus == json.end() || !gpus->is_array()) return damaged("it has no list 'gpus'");
+  for (const Json& entry : *gpus) {
+    if (!entry.is_object()) return damaged("an entry of 'gpus' is no object");
+    GpuStatus gpu;
+    gpu.bus_id = text_of(entry, "bus_id");
+    gpu.uuid = text_of(entry, "uuid");
+    gpu.name = text_of(entry, "name");
+    gpu.mode_current = text_of(entry, "mode_current");
+    gpu.mode_pending = text_of(entry, "mode_pending");
+    gpu.layout = text_of(entry, "layout");
+    gpu.state = text_of(entry, "state");
+    gpu.error = text_of(entry, "error");
+    if (const auto instances = entry.find("instances"); instances != entry.end()) {
+      if (!instances->is_array()) return damaged("the 'instances' of a GPU are no list");
+      for (const Json& instance : *instances) {
+        if (!instance.is_object()) return damaged("an instance of a GPU is no object");
+        ProfileName named{text_of(instance, "profile"), 0};
+        if (const auto id = instance.find("id"); id != instance.end() && id->is_number_unsigned())
+          named.id = id->get<unsigned>();
+        gpu.instances.push_back(std::move(named));
+      }
     }
+    if (const auto index = entry.find("index"); index != entry.end() && index->is_number_unsigned())
+      gpu.index = index->get<unsigned>();
+    status.gpus.push_back(std::move(gpu));
   }
   auto gres = parse_gres(text_of(json, "gres"));
   if (gres) status.gres = std::move(*gres);
   return status;
 }
 
+namespace {
+
+bool unfinished(const GpuStatus& gpu) {
+  return gpu.state == "failed" || gpu.state == "pending" || gpu.state == "planned";
+}
+
+}  // namespace
+
+bool stands(const base::Result<std::optional<Status>>& found, std::string_view boot_id) {
+  if (!found || !*found || boot_id.empty() || (*found)->boot_id != boot_id) return false;
+  return (*found)->exit_code != base::to_int(ExitCode::usage);
+}
+
+std::vector<GpuStatus> left_undone(const Status& now, const Status& earlier) {
+  std::vector<GpuStatus> undone;
+  for (const GpuStatus& before : earlier.gpus) {
+    if (!unfinished(before)) continue;
+    const auto same = std::find_if(now.gpus.begin(), now.gpus.end(),
+                                   [&](const GpuStatus& gpu) { return gpu.bus_id == before.bus_id; });
+    if (same != now.gpus.end() && same->state != "unselected" && same->state != "unknown") continue;
+    GpuStatus told = same == now.gpus.end() ? before : *same;
+    if (told.layout.empty()) told.layout = before.layout;
+    told.state = before.state == "pending" ? "pending" : "failed";
+    told.error = before.error.empty() ? "an earlier run of this boot did not finish it" : before.error;
+    undone.push_back(std::move(told));
+  }
+  return undone;
+}
+
+Status with(Status now, const std::vector<GpuStatus>& undone) {
+  for (const GpuStatus& gpu : undone) {
+    const auto same =
+        std::find_if(now.gpus.begin(), now.gpus.end(), [&](const GpuStatus& one) { return one.bus_id == gpu.bus_id; });
+    if (same == now.gpus.end()) {
+      now.gpus.push_back(gpu);
+    } else {
+      *same = gpu;
+    }
+  }
+  return now;
+}
+
 base::Result<std::vector<Rule>> rules_of(const Status& status) {
   std::vector<Rule> rules;
   for (const GpuStatus& gpu : status.gpus) {
-    if (gpu.layout.empty()) continue;
+    if (gpu.layout.empty() || gpu.state == "unsupported") continue;
     auto selection = parse_selection(gpu.bus_id);
     if (!selection) return selection.error();
     Layout layout;
@@ -181,6 +237,27 @@ base::Result<std::optional<Status>> read_status(const host::Files& files, bool o
   return std::optional<Status>();
 }
 
+namespace {
+
+// What cannot be of a GPU after a run that ended well; empty: nothing.
+std::string fault_of(const GpuStatus& gpu) {
+  if (gpu.state != "right" && gpu.state != "unselected" && gpu.state != "unsupported")
+    return "is '" + base::printable(gpu.state, 40) + "'";
+  const bool on = gpu.mode_current == word(Mode::enabled);
+  const std::string modes =
+      base::printable(gpu.mode_current, 40) + ", pending " + base::printable(gpu.mode_pending, 40);
+  if (!on && !gpu.instances.empty()) return "has instances with its MIG mode " + modes;
+  if (gpu.state != "right") return "";
+  if (gpu.layout.empty()) return "is 'right' without a layout";
+  const bool split = gpu.layout != "none";
+  if (gpu.mode_current != gpu.mode_pending || on != split)
+    return "is 'right' with its MIG mode " + modes + " and the layout " + base::printable(gpu.layout, 200);
+  if (split && gpu.layout != "empty" && gpu.instances.empty()) return "is 'right' without any instance";
+  return "";
+}
+
+}  // namespace
+
 GateVerdict gate(const base::Result<std::optional<Status>>& found, std::string_view boot_id) {
   const std::string again = "run `gpu-prolog mig-setup` with this node's layout, then start slurmd";
   if (!found) return {false, found.error().what, found.error().cure};
@@ -196,20 +273,30 @@ GateVerdict gate(const base::Result<std::optional<Status>>& found, std::string_v
                 base::printable(status.message, 600),
             status.cure.empty() ? again : base::printable(status.cure, 400)};
   }
+  const auto contradicts = [&](const std::string& what) {
+    return GateVerdict{false, "the status of mig-setup contradicts itself: exit code 0, but " + what, again};
+  };
   // A run that ended well says so in every place; where one says otherwise, no run of ours wrote this.
-  if (status.result != "changed" && status.result != "unchanged" && status.result != "unsupported") {
-    return {false,
-            "the status of mig-setup contradicts itself: exit code 0, but its result is '" +
-                base::printable(status.result, 60) + "'",
-            again};
-  }
+  if (status.dry_run) return contradicts("it is of a dry run");
+  const bool unsupported = status.result == "unsupported";
+  if (status.result != "changed" && status.result != "unchanged" && !unsupported)
+    return contradicts("its result is '" + base::printable(status.result, 60) + "'");
+  bool any_right = false;
   for (const GpuStatus& gpu : status.gpus) {
-    if (gpu.state != "failed" && gpu.state != "pending") continue;
-    return {false,
-            "the status of mig-setup contradicts itself: exit code 0, but GPU " + std::to_string(gpu.index) + " is '" +
-                gpu.state + "'",
-            again};
+    const std::string name = "GPU " + std::to_string(gpu.index) + " (" + base::printable(gpu.bus_id, 40) + ")";
+    if (gpu.state == "failed" || gpu.state == "pending") {
+      return {false,
+              name + " is '" + gpu.state +
+                  "' from an earlier mig-setup of this boot, and the last one was not for it: " +
+                  base::printable(gpu.error, 400),
+              "run `gpu-prolog mig-setup` with a layout for this GPU too, then start slurmd"};
+    }
+    if (const std::string fault = fault_of(gpu); !fault.empty()) return contradicts(name + " " + fault);
+    any_right = any_right || gpu.state == "right";
   }
+  if (any_right == unsupported)
+    return contradicts(unsupported ? "with the result 'unsupported' a GPU is 'right'"
+                                   : "none of its 'gpus' is 'right'");
   return {true, base::printable(status.message, 400), ""};
 }
 

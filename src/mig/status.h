@@ -27,7 +27,7 @@ struct GpuStatus {
   std::string layout;  // wanted; empty: this GPU was not selected
   std::vector<ProfileName> instances;
   std::vector<std::string> placements;  // "3g.20gb at 4" where known or planned
-  std::string state;                    // right, unselected, unsupported, failed, pending, planned, unknown
+  std::string state;  // right, unselected, unsupported, failed, pending, planned (not proven yet), unknown
   std::string error;
 };
 
@@ -47,6 +47,16 @@ struct Status {
   bool dry_run = false;
   std::vector<std::string> planned;  // of a dry run: what would be called
 };
+
+// Is this the status of a run of this boot that was about the GPUs? A run that was refused before it touched one (wrong
+// words, a GPU in use) says nothing about them, so it leaves such a status as it is.
+bool stands(const base::Result<std::optional<Status>>& found, std::string_view boot_id);
+
+// GPUs that an earlier run of this boot left failed, pending or not finished, and that the run of `now` did not come
+// to: a run for other GPUs does not make them right.
+std::vector<GpuStatus> left_undone(const Status& now, const Status& earlier);
+// `now` with these in it.
+Status with(Status now, const std::vector<GpuStatus>& undone);
 
 std::string to_json(const Status& status);
 // Error (surroundings): no status file of ours, and why.

@@ -83,6 +83,9 @@ base::Result<Json> parse_strict_json(const std::string& text) {
   constexpr std::size_t deepest = 32;  // a layout file has 4, a status 5
   if (base::nests_deeper_than(text, deepest))
     return Error{ExitCode::usage, "it is nested more than " + std::to_string(deepest) + " deep", ""};
+  // The parser takes a NUL for the end of the text and would not look at what follows.
+  if (text.find('\0') != std::string::npos)
+    return Error{ExitCode::usage, "it is no valid JSON: there is a NUL in it", ""};
   std::vector<std::set<std::string>> open;
   std::string twice;
   const auto watch = [&](int, Json::parse_event_t event, Json& parsed) {

@@ -1,7 +1,9 @@
 """validate mig, its --gate, and validate job, on make-believe nodes."""
 import json
 import os
+import re
 import subprocess
+import time
 
 import pytest
 
@@ -74,6 +76,12 @@ NOT_BELIEVED = {
     "a GPU failed": ("sed -i '0,/\"state\": \"right\"/s//\"state\": \"failed\"/' $S", "failed"),
     "another schema": ("sed -i 's/\"schema\": 1/\"schema\": 99/' $S", "99"),
     "a key twice": ("sed -i 's/\"exit_code\": 0/\"exit_code\": 5, \"exit_code\": 0/' $S", "twice"),
+    "a GPU only planned": ("sed -i '0,/\"state\": \"right\"/s//\"state\": \"planned\"/' $S", "planned"),
+    "a GPU of a state that nobody knows": ("sed -i '0,/\"state\": \"right\"/s//\"state\": \"perfect\"/' $S", "perfect"),
+    "a mode that is off": ("sed -i '0,/\"mode_current\": \"Enabled\"/s//\"mode_current\": \"Disabled\"/' $S", "Disabled"),
+    "no GPUs": ("sed -i 's/\"gpus\"/\"cards\"/' $S", "gpus"),
+    "a dry run's": ("sed -i 's/\"schema\": 1,/\"schema\": 1, \"dry_run\": true,/' $S", "dry run"),
+    "a NUL at the end": ("printf '\\000' >>$S", "damaged"),
     "cut": ("truncate -s 100 $S", "damaged"),
 }
 
@@ -132,6 +140,118 @@ def test_the_gate_opens_again_when_a_later_run_went_well(make_node):
     first = node.mig_setup("--layout", MIX_WORDS)
     assert node.mig_setup("--layout", MIX_WORDS).code == 0, first
     assert gate(node).code == 0
+
+
+REFUSED = {
+    "a typo": (["--layout", "3g.71g:1"], 2),
+    "a layout that cannot fit": (["--layout", "3g.71gb:3"], 2),
+    "a selection that fits no GPU": (["--layout", "7=" + MIX_WORDS], 2),
+    "no layout": ([], 2),
+    "no time": (["--layout", MIX_WORDS, "--deadline", "0"], 2),
+    "a board without check": (["--layout", MIX_WORDS, "--board", "x"], 2),
+    "a file that is not there": (["--layout-file", "/etc/none"], 2),
+    "slurmd runs": (["--layout", "7g.141gb:1"], 5),
+    "the lock is held": (["--layout", MIX_WORDS, "--deadline", "1s"], 6),
+    "words while the lock is held": (["--layout", MIX_WORDS, "--board", "x"], 2),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_a_run_that_touched_nothing_for_its_words_or_the_lock_leaves_a_good_status_of_this_boot(ready, case):
+    words, code = REFUSED[case]
+    before = ready.get(STATUS_RUN), ready.get(STATUS_LIB)
+    if case == "slurmd runs":
+        ready.start_slurmd()
+    if "lock" in case:
+        ready.children.append(ready.enter(["/usr/bin/flock", "/run/gpu-prolog/mig.lock", "/bin/sleep", "1000"]))
+        assert ready.sh("for i in 1 2 3 4 5 6 7 8 9; do flock -n /run/gpu-prolog/mig.lock true || exit 0; sleep 0.2; done; exit 1").returncode == 0
+    r = ready.mig_setup(*words)
+    assert r.code == code and r.changing() == [], r
+    assert (ready.get(STATUS_RUN), ready.get(STATUS_LIB)) == before
+    assert gate(ready).code == 0
+    if "lock" not in case:
+        assert validate(ready).code == 0
+
+
+@pytest.mark.parametrize("case", [c for c in REFUSED if "lock" not in c])
+def test_without_a_status_of_this_boot_a_refused_run_tells_why_the_gate_is_shut(ready, case):
+    words, code = REFUSED[case]
+    ready.boot()
+    if case == "slurmd runs":
+        ready.start_slurmd()
+    r = ready.mig_setup(*words)
+    assert r.code == code, r
+    status = ready.status()
+    assert status["boot_id"] == ready.boot_id and status["result"] == "failed" and status["exit_code"] == code, status
+    r = gate(ready)
+    assert r.code == 1 and status["message"][:60] in r.out, r
+    if case != "slurmd runs":      # the next words tell of themselves
+        r = ready.mig_setup("--layout", "9g.1gb")
+        assert r.code == 2 and "9g.1gb" in gate(ready).out, r
+
+
+def test_a_refused_run_does_not_hide_a_failure_of_this_boot(make_node):
+    node = make_node("H200", "H200")
+    node.rule("-cgi", dict(fail_item=1, reason="Insufficient Resources"), times=99)
+    assert node.mig_setup("--layout", MIX_WORDS).code == 5
+    assert node.mig_setup("--layout", "3g.71g:1").code == 2
+    r = gate(node)
+    assert r.code == 1 and "Insufficient Resources" in r.out, r
+
+
+def test_a_run_killed_before_its_first_change_leaves_the_good_status_and_one_killed_later_does_not(ready):
+    for match, code in (("-lgip", 0), ("-cgi|-dci", 1)):
+        ready.rule(match, dict(hang="before"))
+        p = ready.enter([mignode.BINARY, "mig-setup", "--layout", "7g.141gb:1"], env=ready.BOOT_ENV, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        seen = len(mignode.fake.calls(ready.state_file))
+        for _ in range(400):
+            time.sleep(0.02)
+            if any(re.search(match, " ".join(c["argv"])) for c in mignode.fake.calls(ready.state_file)[seen:]):
+                break
+        else:
+            raise AssertionError("never called")
+        ready.kill_all()
+        p.wait()
+        assert gate(ready).code == code, match
+    assert "did not finish" in gate(ready).out
+
+
+def test_a_run_for_another_gpu_does_not_open_the_gate_over_a_failed_one(make_node):
+    node = make_node("H200", "H200")
+    node.rule("-cgi", dict(fail_item=2, gpu=node.gpu(0)["bus"]), times=9)
+    assert node.mig_setup("--layout", MIX_WORDS).code == 5
+    node.edit(lambda s: s.update(rules=[]))
+    for words in (["--layout", "1=" + MIX_WORDS], ["--layout", "1=7g.141gb:1"], ["--layout", "1=none"]):
+        r = node.mig_setup(*words)
+        assert r.code == 0 and "every selected GPU" in r.err, r
+        assert "was not selected and is still not right" in r.err and node.gpu(0)["bus"].lower() in r.err.lower(), r
+        status = node.status()
+        assert status["exit_code"] == 0 and [g["state"] for g in status["gpus"]] == ["failed", "right"], status
+        r = gate(node)
+        assert r.code == 1 and "GPU 0" in r.out and "rolled back" in r.out, r
+        assert validate(node).code == 1
+    node.rule("--query-gpu", dict(exit=255), times=1)    # nor does one that fails before it comes to it
+    assert node.mig_setup("--layout", MIX_WORDS).code == 4
+    assert node.mig_setup("--layout", "1=" + MIX_WORDS).code == 0 and gate(node).code == 1
+    r = node.mig_setup("--layout", "0=" + MIX_WORDS)
+    assert r.code == 0 and gate(node).code == 0, r
+    assert [g["state"] for g in node.status()["gpus"]] == ["right", "unselected"]
+
+
+def test_a_run_for_another_gpu_does_not_open_the_gate_over_one_that_a_killed_run_had_begun(make_node):
+    node = make_node("H200", "H200")
+    node.rule("-cgi", dict(hang="before"))
+    p = node.enter([mignode.BINARY, "mig-setup", "--layout", MIX_WORDS], env=node.BOOT_ENV, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    for _ in range(400):
+        time.sleep(0.02)
+        if any("-cgi" in c["argv"] for c in mignode.fake.calls(node.state_file)):
+            break
+    node.kill_all()
+    p.wait()
+    assert node.mig_setup("--layout", "1=" + MIX_WORDS).code == 0
+    r = gate(node)
+    assert r.code == 1 and "GPU 0" in r.out and "did not finish" in r.out, r
+    assert node.mig_setup("--layout", MIX_WORDS).code == 0 and gate(node).code == 0
 
 
 def test_the_gates_json_is_one_object(ready):
@@ -305,6 +425,25 @@ def test_what_slurmd_itself_sees_is_compared_by_type_with_what_exists(make_node,
         assert r.code == 1, r
 
 
+def test_caps_files_that_are_other_devices_are_found(ready):
+    ready.sh("cd /dev/nvidia-caps; for f in nvidia-cap*; do rm $f; mknod -m 444 $f c 99 ${f#nvidia-cap}; done")
+    r = validate(ready)
+    assert "it is device 99:" in r.out and "not 241:" in r.out, r
+    assert validate(ready, "--strict").code == 1
+
+
+def test_while_mig_setup_is_at_work_it_is_said_and_no_nvidia_smi_is_run_beside_it(ready):
+    held = ready.enter(["/bin/sh", "-c", "exec 9>>/run/gpu-prolog/mig.lock; flock 9; echo 'mig-setup, pid 4711' >&9; echo up; exec sleep 60"], stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True)
+    try:
+        assert held.stdout.readline() == "up\n"
+        r = validate(ready)
+        assert r.code == 1 and "mig-setup is at work (mig-setup, pid 4711)" in r.out and r.calls == [], r
+    finally:
+        os.kill(ready.inner(held), signal.SIGKILL)
+        held.wait(timeout=10)
+    assert gate(ready).code == 0
+
+
 # ------------------------------------------------------------------ validate job
 def job(node, env, *words):
     return node.run("validate", "job", *words, env=dict({"PATH": "/usr/bin"}, **env))
@@ -359,3 +498,20 @@ def test_without_a_list_of_devices_scontrol_decides_and_one_that_gives_no_answer
     assert check["result"] == result and word in check["found"], r
     assert r.seconds < 20
     assert job(node, IN_JOB, "--strict").code == (0 if result == "skipped" else 1)
+
+
+@pytest.mark.parametrize("devices,code", [("-1", 1), (",", 1), ("-1,0", 1), ("NoDevFiles", 1), ("0", 0), ("0,-1", 0), ("MIG-x", 0)])
+def test_a_list_whose_first_entry_is_no_device_fails(make_node, devices, code):
+    r = job(make_node("H200"), dict(IN_JOB, CUDA_VISIBLE_DEVICES=devices))
+    assert r.code == code and devices in r.out, r
+
+
+def test_a_shell_of_salloc_and_a_job_id_of_0_ask_for_no_requeue(make_node):
+    node = make_node("H200", prepare=lambda n: n.script("bin/scontrol", "#!/bin/sh\necho \"$*\" >>/var/lib/fake-nvidia-smi/scontrol.calls\n"))
+    r = job(node, dict(SLURM_JOB_ID="17", CUDA_VISIBLE_DEVICES=""), "--requeue")
+    assert r.code == 1 and "salloc" in r.out, r
+    r = job(node, dict(IN_JOB, SLURM_JOB_ID="0", CUDA_VISIBLE_DEVICES=""), "--requeue")
+    assert r.code == 3, r
+    assert [l for l in node.lines("scontrol.calls") if l.startswith("requeue")] == []
+    assert job(node, dict(SLURM_JOB_ID="17", SLURM_STEP_ID="4294967291", CUDA_VISIBLE_DEVICES=""), "--requeue").code == 1
+    assert node.lines("scontrol.calls") == ["requeue 17"]

@@ -22,6 +22,7 @@ Status good() {
   gpu.bus_id = "00000000:36:00.0";
   gpu.layout = "3g.71gb:1,1g.18gb:2";
   gpu.state = "right";
+  gpu.mode_current = gpu.mode_pending = "Enabled";
   gpu.instances = {{"3g.71gb", 9}};
   status.gpus = {gpu};
   status.gres = {{"3g.71gb", 1}};
@@ -90,11 +91,39 @@ TEST_CASE("the gate is shut for a status that contradicts itself, of another sch
     status.result = result;
     shut(gate_of(to_json(status), "boot-1"), result);
   }
-  for (const char* state : {"failed", "pending"}) {
+  for (const char* state : {"failed", "pending", "planned", "unknown", "perfect", ""}) {
     Status status = good();
     status.gpus.front().state = state;
     shut(gate_of(to_json(status), "boot-1"), state);
   }
+  const auto gpu = [](auto change) {
+    Status status = good();
+    change(status.gpus.front());
+    return gate_of(to_json(status), "boot-1");
+  };
+  shut(gpu([](GpuStatus& g) { g.mode_current = "Disabled"; }), "has instances with its MIG mode Disabled");
+  shut(gpu([](GpuStatus& g) { g.mode_pending = "Disabled"; }), "pending Disabled");
+  shut(gpu([](GpuStatus& g) { g.instances.clear(); }), "without any instance");
+  shut(gpu([](GpuStatus& g) { g.layout.clear(); }), "without a layout");
+  shut(gpu([](GpuStatus& g) { g.layout = "none"; }), "the layout none");
+  shut(gpu([](GpuStatus& g) { g.state = "unselected", g.mode_current = g.mode_pending = "Disabled"; }),
+       "has instances");
+  shut(gpu([](GpuStatus& g) { g.state = "unsupported", g.instances.clear(); }), "none of its 'gpus' is 'right'");
+  CHECK(gpu([](GpuStatus& g) { g.layout = "empty", g.instances.clear(); }).open);
+  CHECK(gpu([](GpuStatus& g) {
+          g.layout = "none", g.instances.clear(), g.mode_current = g.mode_pending = "Disabled";
+        }).open);
+  Status nothing = good();
+  nothing.gpus.clear();
+  shut(gate_of(to_json(nothing), "boot-1"), "none of its 'gpus' is 'right'");
+  nothing.result = "unsupported";  // a node without any NVIDIA GPU
+  CHECK(gate_of(to_json(nothing), "boot-1").open);
+  Status both = good();
+  both.result = "unsupported";
+  shut(gate_of(to_json(both), "boot-1"), "with the result 'unsupported' a GPU is 'right'");
+  Status dry = good();
+  dry.dry_run = true;
+  shut(gate_of(to_json(dry), "boot-1"), "dry run");
   const auto changed = [](const std::string& old, const std::string& now) {
     std::string text = to_json(good());
     const std::size_t at = text.find(old);
@@ -110,6 +139,9 @@ TEST_CASE("the gate is shut for a status that contradicts itself, of another sch
   shut(gate_of(changed("\"exit_code\": 0", "\"exit_code\": 4294967296"), "boot-1"), "no exit code");
   shut(gate_of(changed("\"exit_code\": 0", "\"exit_code\": -0.0"), "boot-1"), "no exit code");
   shut(gate_of(changed("\"result\": \"changed\",", ""), "boot-1"), "no result");
+  shut(gate_of(changed("\"gpus\"", "\"cards\""), "boot-1"), "no list 'gpus'");
+  shut(gate_of(changed("\"instances\": [", "\"instances\": 5, \"others\": ["), "boot-1"), "are no list");
+  shut(gate_of(to_json(good()) + std::string(1, '\0'), "boot-1"), "a NUL in it");
   shut(gate_of("", "boot-1"), "it is empty");
   shut(gate_of(to_json(good()).substr(0, 200), "boot-1"), "no valid JSON");
 }
@@ -155,6 +187,52 @@ TEST_CASE("the copy in /var/lib counts only where /run has none, and is judged a
   shut(gate(read_status(open, true), "boot-1"), lib_path);
 }
 
+TEST_CASE("a status of this boot stands before a refused run, unless it is itself of wrong words") {
+  const auto stands_for = [](const Status& status, std::string_view boot) {
+    return stands(base::Result<std::optional<Status>>(std::optional<Status>(status)), boot);
+  };
+  CHECK(stands_for(good(), "boot-1"));
+  CHECK_FALSE(stands_for(good(), "boot-2"));
+  CHECK_FALSE(stands_for(good(), ""));
+  Status failed = good();
+  failed.result = "failed";
+  failed.exit_code = 5;
+  CHECK(stands_for(failed, "boot-1"));
+  failed.exit_code = 2;
+  CHECK_FALSE(stands_for(failed, "boot-1"));
+  CHECK_FALSE(stands(base::Result<std::optional<Status>>(std::optional<Status>()), "boot-1"));
+  CHECK_FALSE(stands(base::Error{base::ExitCode::surroundings, "damaged", ""}, "boot-1"));
+}
+
+TEST_CASE("what an earlier run left undone stays told until a run comes to that GPU") {
+  Status earlier = good();
+  for (const char* state : {"failed", "pending", "planned"}) {
+    CAPTURE(state);
+    earlier.gpus.front().state = state;
+    Status now = good();
+    for (const char* reached : {"right", "failed", "pending", "planned", "unsupported"}) {
+      now.gpus.front().state = reached;
+      CHECK(left_undone(now, earlier).empty());
+    }
+    for (const char* not_reached : {"unselected", "unknown"}) {
+      now.gpus.front().state = not_reached;
+      now.gpus.front().layout.clear();
+      const Status told = with(now, left_undone(now, earlier));
+      REQUIRE(told.gpus.size() == 1);
+      CHECK(told.gpus.front().state == (std::string(state) == "pending" ? "pending" : "failed"));
+      CHECK(told.gpus.front().layout == "3g.71gb:1,1g.18gb:2");
+      CHECK_FALSE(told.gpus.front().error.empty());
+      shut(gate_of(to_json(told), "boot-1"), "from an earlier mig-setup");
+    }
+    now.gpus.clear();
+    CHECK(with(now, left_undone(now, earlier)).gpus.size() == 1);
+  }
+  for (const char* state : {"right", "unselected", "unknown", "unsupported"}) {
+    earlier.gpus.front().state = state;
+    CHECK(left_undone(Status{}, earlier).empty());
+  }
+}
+
 TEST_CASE("what was written is read back, with text from a driver made fit for JSON") {
   Status status = good();
   status.message = "bad \xff bytes\nand \x1b[31m lines";
@@ -177,8 +255,13 @@ TEST_CASE("the rules of the last run come back by bus id") {
   empty.layout = "empty";
   GpuStatus unselected;
   unselected.bus_id = "00000000:38:00.0";
+  GpuStatus left_out;
+  left_out.bus_id = "00000000:39:00.0";
+  left_out.layout = "3g.71gb:1";
+  left_out.state = "unsupported";
   status.gpus.push_back(empty);
   status.gpus.push_back(unselected);
+  status.gpus.push_back(left_out);
   const auto rules = rules_of(status);
   REQUIRE(rules);
   CHECK(show(*rules) == "00000000:36:00.0=3g.71gb:1,1g.18gb:2 00000000:37:00.0=empty");
