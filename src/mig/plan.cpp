@@ -23,6 +23,12 @@ bool near(unsigned wanted, unsigned found) {
   return apart * 100 <= wanted * 3;
 }
 
+// A GPU has at most some ten places, and what fits one is found in some hundred steps. A listing of another kind is of
+// no GPU (a file that somebody wrote), and neither time nor stack is given to it.
+constexpr std::size_t most_steps = 100'000;
+constexpr std::size_t most_instances = 64;
+constexpr unsigned most_units = 1024;
+
 // Owners of a media engine set: a GPU has one set that such instances share out whole.
 bool owns_media(std::string_view name) { return name.find("+me") != std::string_view::npos; }
 
@@ -131,6 +137,16 @@ base::Result<std::vector<Placement>> place(const std::vector<Resolved>& wanted, 
   if (units > grid) return cannot(std::to_string(units) + " memory units of " + std::to_string(grid));
   if (media > 1) return cannot("more than one profile that owns the media engines (+me)");
 
+  const auto no_gpu = [&](const std::string& why) {
+    return Error{ExitCode::usage,
+                 "the places of " + base::join(words, ",") + " on " + gpu + " cannot be planned: " + why,
+                 "this is the listing of no GPU that is known: look at `nvidia-smi mig -lgipp`"};
+  };
+  unsigned instances = 0;
+  for (const Piece& piece : pieces) instances += piece.count;
+  if (grid > most_units) return no_gpu("its listing has " + std::to_string(grid) + " memory units");
+  if (instances > most_instances) return no_gpu(std::to_string(instances) + " instances on one GPU");
+
   std::sort(pieces.begin(), pieces.end(), [](const Piece& a, const Piece& b) {
     if (a.profile->size != b.profile->size) return a.profile->size > b.profile->size;
     if (a.profile->slices() != b.profile->slices()) return a.profile->slices() > b.profile->slices();
@@ -144,9 +160,11 @@ base::Result<std::vector<Placement>> place(const std::vector<Resolved>& wanted, 
 
   std::vector<bool> taken(grid, false);
   std::vector<Placement> placements;
-  // At most some tens of instances with some tens of places, and every equal piece only goes right of its twin.
+  std::size_t steps = 0;
+  // Every equal piece only goes right of its twin.
   const auto fill = [&](const auto& self, std::size_t next) -> bool {
     if (next == queue.size()) return true;
+    if (++steps > most_steps) return false;
     const Profile& profile = *queue[next];
     for (unsigned start : profile.starts) {
       if (next > 0 && queue[next - 1] == &profile && start <= placements.back().start) continue;
@@ -161,7 +179,9 @@ base::Result<std::vector<Placement>> place(const std::vector<Resolved>& wanted, 
     }
     return false;
   };
-  if (!fill(fill, 0)) return cannot("no way to place them in its " + std::to_string(grid) + " memory units");
+  const bool is_placed = fill(fill, 0);
+  if (steps > most_steps) return no_gpu("the search was given up after " + std::to_string(most_steps) + " steps");
+  if (!is_placed) return cannot("no way to place them in its " + std::to_string(grid) + " memory units");
   return placements;
 }
 

@@ -73,7 +73,11 @@ base::Result<Boards> parse_profiles(std::string_view text) {
     profile.memory_gib = base::printable(words[5], 20);
     Board& board = boards[*gpu];
     for (const Profile& other : board) {
-      if (other.id == profile.id) return unreadable("-lgip", line);
+      if (other.id != profile.id) continue;
+      return Error{ExitCode::source,
+                   "`nvidia-smi mig -lgip` lists profile ID " + std::to_string(*id) + " of GPU " +
+                       std::to_string(*gpu) + " twice (in a file: was it saved twice, or on two nodes, into one?)",
+                   "look at `nvidia-smi mig -lgip`"};
     }
     board.push_back(std::move(profile));
   }

@@ -219,3 +219,58 @@ TEST_CASE("a layout that one GPU cannot have stops the whole plan, and so does a
   REQUIRE_FALSE(mixed);
   CHECK(mixed.error().code == base::ExitCode::usage);
 }
+
+TEST_CASE("a listing of no GPU is given up on, and neither time nor stack goes into it") {
+  // 29 pieces for 28 places: every order of them would have to be tried.
+  std::vector<unsigned> odd;
+  for (unsigned start = 1; start < 57; start += 2) odd.push_back(start);
+  Board crafted{{"40g.1gb", 0, 1, "1", {57}, 1}};
+  std::vector<Resolved> wanted;
+  for (unsigned id = 1; id <= 29; ++id) {
+    crafted.push_back({"1g.1gb", id, 1, "1", odd, 2});
+    wanted.push_back({{"1g.1gb", id}, 1, false, "1g.1gb"});
+  }
+  const auto searched = place(wanted, crafted, "GPU 0");
+  REQUIRE_FALSE(searched);
+  CHECK(searched.error().code == base::ExitCode::usage);
+  CHECK(searched.error().what.find("given up after") != std::string::npos);
+  wanted.pop_back();
+  CHECK(place(wanted, crafted, "GPU 0"));
+
+  std::vector<unsigned> all;
+  for (unsigned start = 0; start < 70'000; ++start) all.push_back(start);
+  const Board wide{{"70000g.1gb", 0, 1, "1", {0}, 1}, {"1g.1gb", 1, 70'000, "1", all, 1}};
+  const auto too_wide = place({{{"1g.1gb", 1}, 70'000, false, "1g.1gb"}}, wide, "GPU 0");
+  REQUIRE_FALSE(too_wide);
+  CHECK(too_wide.error().what.find("70000 memory units") != std::string::npos);
+  const Board many{{"100g.1gb", 0, 1, "1", {0}, 1}, {"1g.1gb", 1, 100, "1", {all.begin(), all.begin() + 100}, 1}};
+  const auto too_many = place({{{"1g.1gb", 1}, 100, false, "1g.1gb"}}, many, "GPU 0");
+  REQUIRE_FALSE(too_many);
+  CHECK(too_many.error().what.find("100 instances") != std::string::npos);
+}
+
+TEST_CASE("the outlook: what plans make of the node, and the GPUs that they leave as they are") {
+  std::vector<Gpu> gpus(3, gpu_with(Mode::disabled, Mode::disabled));
+  for (unsigned i = 0; i < 3; ++i) gpus[i].index = i;
+  gpus[1].current = gpus[1].pending = Mode::enabled;
+  gpus[2].current = gpus[2].pending = Mode::unsupported;
+  const std::vector<GpuInstance> there{{1, "1g.18gb", 19, 7, 0, 1}};
+  GpuPlan split;
+  split.gpu = gpus[0];
+  split.switch_on = split.build = true;
+  split.placements = {{{"3g.71gb", 9}, 4, 4}};
+  const auto grown = outlook({split}, gpus, there);
+  CHECK(grown.gpus[0].on());
+  CHECK(grown.instances.size() == 2);
+  GpuPlan off;
+  off.gpu = gpus[1];
+  off.layout.kind = Layout::Kind::off;
+  off.switch_off = off.clear = true;
+  GpuPlan nothing;
+  nothing.gpu = gpus[2];
+  nothing.layout.kind = Layout::Kind::off;
+  const auto emptied = outlook({off, nothing}, gpus, there);
+  CHECK(emptied.instances.empty());
+  CHECK(emptied.gpus[1].off());
+  CHECK(emptied.gpus[2].current == Mode::unsupported);
+}
