@@ -77,11 +77,23 @@ bool ask_for_gpus(Context& context, const std::string& job, std::string& asked, 
   return false;
 }
 
+// CUDA reads the list up to the first entry that is no device: "-1" and "," name none at all.
+bool names_no_device(std::string_view devices) {
+  const std::string_view first = base::trim(devices.substr(0, devices.find(',')));
+  return first.empty() || first.front() == '-';
+}
+
+constexpr std::string_view batch_step = "4294967291";  // SLURM_BATCH_SCRIPT
+
 void requeue(Context& context, const ValidateJobOptions& options, const std::string& job, Findings& findings) {
   const host::Host& host = context.host;
   const std::string process = host.environment.get_or("SLURM_PROCID", "");
-  if (!process.empty() && process != "0") {
-    findings.skip(subject, "requeue", "left to process 0 of the job");
+  const bool is_batch = host.environment.get_or("SLURM_STEP_ID", "") == batch_step;
+  if (process != "0" && !(process.empty() && is_batch)) {
+    findings.skip(subject, "requeue",
+                  process.empty() ? "this is no process of a step (SLURM_PROCID is not set, as in a shell of salloc): "
+                                    "left to process 0 of a step, or to the batch script"
+                                  : "left to process 0 of the job");
     return;
   }
   const std::string restarts = host.environment.get_or("SLURM_RESTART_COUNT", "0");
@@ -119,7 +131,8 @@ bool job_applies(const Context& context) {
 base::Status validate_job(Context& context, const ValidateJobOptions& options, Findings& findings) {
   const host::Host& host = context.host;
   const std::string job = host.environment.get_or("SLURM_JOB_ID", "");
-  if (!base::parse_number(job)) {
+  const auto id = base::parse_number(job);
+  if (!id || *id == 0) {
     return Error{ExitCode::surroundings,
                  job.empty() ? "SLURM_JOB_ID is not set: this is no job" : "SLURM_JOB_ID is no job id",
                  "call `gpu-prolog validate job` in the job's script or step"};
@@ -130,9 +143,12 @@ base::Status validate_job(Context& context, const ValidateJobOptions& options, F
     wrong = true;
     findings.fail(subject, "gpu", "CUDA_VISIBLE_DEVICES is set but empty: job " + job + " runs without any GPU",
                   powered_down);
-  } else if (devices && *devices == "NoDevFiles") {
+  } else if (devices && (*devices == "NoDevFiles" || names_no_device(*devices))) {
     wrong = true;
-    findings.fail(subject, "gpu", "CUDA_VISIBLE_DEVICES=NoDevFiles: job " + job + " got no device", powered_down);
+    findings.fail(subject, "gpu",
+                  "CUDA_VISIBLE_DEVICES=" + base::printable(*devices, 100) + " names no device: job " + job +
+                      " runs without any GPU",
+                  powered_down);
   } else if (devices) {
     findings.ok(subject, "gpu", "CUDA_VISIBLE_DEVICES=" + base::printable(*devices, 400));
   } else {

@@ -27,7 +27,7 @@ Variables job(Variables more) {
 }  // namespace
 
 TEST_CASE("outside a job it cannot run") {
-  for (const Variables& variables : {Variables{}, Variables{{"SLURM_JOB_ID", "x"}}}) {
+  for (const Variables& variables : {Variables{}, Variables{{"SLURM_JOB_ID", "x"}}, Variables{{"SLURM_JOB_ID", "0"}}}) {
     World world(variables);
     flow::Findings findings;
     const auto done = validate_job(world.context, {}, findings);
@@ -123,7 +123,7 @@ TEST_CASE("a requeue is not asked for from another process, too often, or where 
   CHECK(judged(other, "requeue", options).judgement == Judgement::skipped);
   World often(job({{"CUDA_VISIBLE_DEVICES", ""}, {"SLURM_PROCID", "0"}, {"SLURM_RESTART_COUNT", "3"}}));
   CHECK(judged(often, "requeue", options).judgement == Judgement::fail);
-  World odd(job({{"CUDA_VISIBLE_DEVICES", ""}, {"SLURM_RESTART_COUNT", "many"}}));
+  World odd(job({{"CUDA_VISIBLE_DEVICES", ""}, {"SLURM_PROCID", "0"}, {"SLURM_RESTART_COUNT", "many"}}));
   CHECK(judged(odd, "requeue", options).judgement == Judgement::fail);
   World fine(job({{"CUDA_VISIBLE_DEVICES", "MIG-1"}, {"SLURM_PROCID", "0"}}));
   CHECK(judged(fine, "requeue", options).check.empty());
@@ -139,9 +139,37 @@ TEST_CASE("a requeue is asked for once, and a refusal is told") {
   world.answer("scontrol requeue 17", exited(0));
   CHECK(judged(world, "requeue", options).judgement == Judgement::ok);
   CHECK(world.processes.calls == std::vector<std::string>{"scontrol requeue 17"});
-  World refused(job({{"CUDA_VISIBLE_DEVICES", ""}}));
+  World refused(job({{"CUDA_VISIBLE_DEVICES", ""}, {"SLURM_PROCID", "0"}}));
   refused.files.file("/usr/bin/scontrol", "", 0755);
   refused.answer("scontrol requeue 17",
                  exited(1, "", "scontrol_requeue error Requested operation is presently disabled"));
   CHECK(judged(refused, "requeue", options).judgement == Judgement::fail);
+}
+
+TEST_CASE("a list whose first entry is no device shows CUDA no device at all") {
+  for (const char* devices : {"-1", ",", "-1,0", ", 0", " -1", "NoDevFiles"}) {
+    CAPTURE(devices);
+    World world(job({{"CUDA_VISIBLE_DEVICES", devices}}));
+    CHECK(judged(world, "gpu").judgement == Judgement::fail);
+  }
+  for (const char* devices : {"0", "0,-1", "MIG-e7aa6185", "GPU-1,GPU-2"}) {
+    CAPTURE(devices);
+    World world(job({{"CUDA_VISIBLE_DEVICES", devices}}));
+    CHECK(judged(world, "gpu").judgement == Judgement::ok);
+  }
+}
+
+TEST_CASE("without a number of its process only the batch step asks for a requeue, a shell of salloc does not") {
+  ValidateJobOptions options;
+  options.requeue = true;
+  World shell(job({{"CUDA_VISIBLE_DEVICES", ""}}));
+  shell.files.file("/usr/bin/scontrol", "", 0755);
+  const auto left = judged(shell, "requeue", options);
+  CHECK(left.judgement == Judgement::skipped);
+  CHECK(left.found.find("salloc") != std::string::npos);
+  CHECK(shell.processes.calls.empty());
+  World batch(job({{"CUDA_VISIBLE_DEVICES", ""}, {"SLURM_STEP_ID", "4294967291"}}));
+  batch.files.file("/usr/bin/scontrol", "", 0755);
+  batch.answer("scontrol requeue 17", exited(0));
+  CHECK(judged(batch, "requeue", options).judgement == Judgement::ok);
 }
