@@ -12,6 +12,7 @@
 #include "commands/imex_prolog.h"
 #include "commands/mig_setup.h"
 #include "commands/validate.h"
+#include "flow/findings.h"
 #include "flow/report.h"
 #include "flow/run_log.h"
 #include "flow/runner.h"
@@ -40,7 +41,31 @@ constexpr std::size_t largest_config = 1U << 20U;
 // A stdout or stderr that is closed or full is nobody's fault that a job should pay for.
 void print(int descriptor, const std::string& text) { host::write_to(descriptor, text); }
 
-int refuse(const Error& error) {
+// --json promises an object also where the words around it are wrong.
+bool asks_for_json(CommandWord command, const std::vector<std::string>& arguments) {
+  for (std::size_t i = 0; i < arguments.size() && arguments[i] != "--"; ++i) {
+    if (arguments[i] == "--json") return true;
+    if (command != CommandWord::mig_setup) continue;
+    if (arguments[i] == "--print=json") return true;
+    if (arguments[i] == "--print" && i + 1 < arguments.size() && arguments[i + 1] == "json") return true;
+  }
+  return false;
+}
+
+std::string refused_json(CommandWord command, const Error& error) {
+  if (command == CommandWord::mig_setup) return commands::mig_refused_json(error);
+  if (command == CommandWord::validate) return flow::cannot_run_json(error);
+  flow::Report report;
+  report.command = show(command);
+  report.job = host::Environment::from_process().get_or("SLURM_JOB_ID", "");
+  report.exit_code = base::to_int(error.code);
+  report.summary = "failed: " + error.what;
+  report.error = error;
+  return flow::to_json(report) + "\n";
+}
+
+int refuse(CommandWord command, const std::vector<std::string>& arguments, const Error& error) {
+  if (asks_for_json(command, arguments)) print(host::standard_output, refused_json(command, error));
   print(host::standard_error, "gpu-prolog: " + flow::one_line(error) + "\n");
   return base::to_int(error.code);
 }
@@ -169,9 +194,9 @@ std::string framing_word(CommandWord command) {
 int run(const std::string& argv0, const std::vector<std::string>& arguments) {
   const host::Environment environment = host::Environment::from_process();
   const auto words = find_command(argv0, arguments, environment);
-  if (!words) return refuse(words.error());
+  if (!words) return refuse(CommandWord::none, arguments, words.error());
   const auto parsed = parse_words(*words);
-  if (!parsed) return refuse(parsed.error());
+  if (!parsed) return refuse(words->command, arguments, parsed.error());
   if (!parsed->help.empty()) {
     print(host::standard_output, parsed->help);
     return 0;
@@ -200,7 +225,7 @@ int run(const std::string& argv0, const std::vector<std::string>& arguments) {
   } else {
     config_error = merged.error();
     const bool judges_itself = words->command == CommandWord::imex_prolog || words->command == CommandWord::imex_epilog;
-    if (!judges_itself) return refuse(*config_error);
+    if (!judges_itself) return refuse(words->command, arguments, *config_error);
   }
   if (options.json) options.mig_setup.print = commands::MigPrint::json;
   host::Plan plan;

@@ -153,6 +153,16 @@ static std::string describe(const std::vector<Rule>& rules) { return show(rules)
 
 namespace commands {
 
+std::string mig_refused_json(const Error& error) {
+  mig::Status status;
+  status.version = base::build_info().version;
+  status.result = "failed";
+  status.exit_code = base::to_int(error.code);
+  status.message = error.what;
+  status.cure = error.cure;
+  return mig::to_json(status);
+}
+
 int mig_check(Context& context, const MigSetupOptions& options, std::string& out) {
   flow::Runner& run = context.run;
   MigReport report(context, options);

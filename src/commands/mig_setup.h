@@ -24,6 +24,8 @@
 #include <string>
 #include <vector>
 
+#include "base/result.h"
+
 #include "commands/context.h"
 #include "site/site.h"
 
@@ -50,6 +52,9 @@ struct MigSetupOptions {
 
 // What makes no sense whatever the node is. Error: usage.
 base::Status check_mig_words(const MigSetupOptions& options);
+
+// The status object for words or a config file that cannot be understood: a run that never began.
+std::string mig_refused_json(const base::Error& error);
 
 // The exit code. `out` is what stdout gets (with its last newline), also empty; a stdout that cannot take it changes
 // nothing about the outcome.

@@ -16,6 +16,7 @@ int validate(Context& context, const ValidateOptions& options, const ValidateFor
   const auto cannot_run = [&](const base::Error& error) {
     context.run.report().error = error;
     context.run.report().summary = "failed: " + error.what;
+    if (form.json) out = flow::cannot_run_json(error);
     return base::to_int(error.code);
   };
   if (options.srun) {

@@ -119,4 +119,18 @@ std::string to_json(const Findings& findings, bool strict) {
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
+std::string cannot_run_json(const base::Error& error) {
+  using Json = nlohmann::ordered_json;
+  const std::string what = base::printable(error.what, longest_text);
+  const std::string cure = base::printable(error.cure, longest_text);
+  const Json json = {{"schema", 1},
+                     {"command", "validate"},
+                     {"exit_code", base::to_int(error.code)},
+                     {"first_cause", what},
+                     {"checks", Json::array()},
+                     {"data", Json::object()},
+                     {"error", {{"code", base::to_int(error.code)}, {"what", what}, {"cure", cure}}}};
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
 }  // namespace flow

@@ -6,6 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "base/result.h"
+
 namespace flow {
 
 enum class Judgement { ok, warn, fail, skipped };
@@ -51,5 +53,7 @@ class Findings {
 // The first real cause on top, then every check on a line with its cure below it.
 std::string to_text(const Findings& findings, bool colour, bool strict);
 std::string to_json(const Findings& findings, bool strict);
+// The same object where validate itself cannot run: no check, and why.
+std::string cannot_run_json(const base::Error& error);
 
 }  // namespace flow

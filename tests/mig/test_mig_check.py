@@ -1,5 +1,6 @@
 """mig-setup --check beside what a real run does and prints, and what is said of a creation that was refused."""
 import json
+import os
 
 import pytest
 
@@ -102,3 +103,55 @@ def test_a_creation_without_room_is_5_and_is_not_told_to_end_what_holds_the_gpu_
     r = node.mig_setup("--layout", MIX_WORDS)
     status = node.status()
     assert r.code == 5 and "-lgip" in status["cure"] and "end what" not in status["cure"] and "nobody" not in status["message"], status
+
+
+def test_a_listing_of_no_gpu_is_given_up_on_in_time(tmp_path):
+    lgip = ["|   0  MIG 40g.1gb       0     1/1        1.00       No     1     0     0   |"]
+    lgipp = ["GPU  0 Profile ID  0 Placement  : {57}:1"]
+    for number in range(1, 31):
+        lgip.append("|   0  MIG 1g.1gb       %d     1/1        1.00       No     1     0     0   |" % number)
+        lgipp.append("GPU  0 Profile ID %d Placements: {%s}:2" % (number, ",".join(str(start) for start in range(1, 57, 2))))
+    board = tmp_path / "board.txt"
+    board.write_text("\n".join(lgip + lgipp) + "\n")
+    os.chmod(board, 0o644)
+    r = laptop(tmp_path, "--layout", ",".join(str(number) for number in range(1, 30)), "--check", "--board", str(board), "--deadline", "3s")
+    assert r.returncode == 2 and "given up after" in r.stderr, r
+    r = laptop(tmp_path, "--layout", ",".join(str(number) for number in range(1, 29)), "--check", "--board", str(board))
+    assert r.returncode == 0, r
+
+
+def test_a_board_file_holds_no_device_id_which_is_said_where_a_layout_file_needs_it(tmp_path):
+    board = board_file(tmp_path, "lgip.txt", "lgipp.txt", "L.txt")
+    layouts = tmp_path / "mig.yaml"
+    layouts.write_text("version: v1\nmig-configs:\n  balanced:\n  - device-filter: 0x233510DE\n    devices: all\n    mig-enabled: true\n    mig-devices: {7g.141gb: 1}\n"
+                       "  all:\n  - devices: all\n    mig-enabled: true\n    mig-devices: {7g.141gb: 1}\n")
+    os.chmod(layouts, 0o644)
+    r = laptop(tmp_path, "--layout-file", str(layouts), "--layout-name", "balanced", "--check", "--board", board)
+    assert r.returncode == 2 and "a board file holds no device ID" in r.stderr and "without --board on the node" in r.stderr, r
+    r = laptop(tmp_path, "--layout-file", str(layouts), "--layout-name", "all", "--check", "--board", board)
+    assert r.returncode == 0 and r.stdout == "gpu:7g.141gb:1\n", r
+
+
+BAD = {"a layout that cannot fit": (["--layout", "3g.71gb:3", "--check"], 2), "a bad layout": (["--layout", "nonsense", "--check"], 2), "no board": (["--layout", "7g.141gb", "--check", "--board", "/nowhere"], 2),
+       "a bad option": (["--layout", "7g.141gb", "--frobnicate"], 2), "a bad value": (["--layout", "7g.141gb", "--deadline", "soon"], 2), "a bad config": (["--layout", "7g.141gb", "--config", "/nowhere.toml"], 2)}
+
+
+@pytest.mark.parametrize("json_words", [["--json"], ["--print=json"], ["--print", "json"]])
+@pytest.mark.parametrize("case", BAD)
+def test_a_failure_is_the_status_object_where_json_is_asked_for_and_keeps_no_status_of_a_check(make_node, case, json_words):
+    words, code = BAD[case]
+    node = make_node("H200")
+    r = node.mig_setup(*words, *json_words)
+    assert r.code == code and r.changing() == [], r
+    status = json.loads(r.out)
+    assert (status["command"], status["result"], status["exit_code"], status["schema"]) == ("mig-setup", "failed", code, 1), r
+    assert status["message"] and {"gpus", "gres", "warnings"} <= set(status), r
+    assert node.status() is None, "a run that never began wrote a status"
+
+
+def test_validates_failures_are_its_own_object_too(make_node):
+    node = make_node("H200")
+    for words, code in ((["validate", "job", "--json"], 3), (["validate", "mig", "--json", "--frobnicate"], 2), (["validate", "mig", "--json", "--layout", "nonsense"], 2)):
+        r = node.run(*words)
+        answer = json.loads(r.out)
+        assert r.code == code and (answer["command"], answer["exit_code"], answer["checks"]) == ("validate", code, []) and answer["error"]["what"], r

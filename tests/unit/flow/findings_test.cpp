@@ -131,3 +131,12 @@ TEST_CASE("facts for machines stand under data in the JSON, and nowhere in the t
   CHECK(Json::parse(flow::to_json(findings, false)).at("data").at("domain").at("state") == "UP");
   CHECK(flow::to_text(findings, false, false).find("UP") == std::string::npos);
 }
+
+TEST_CASE("where validate cannot run the JSON has the same keys, no check, and why") {
+  const auto json = Json::parse(flow::cannot_run_json({base::ExitCode::surroundings, "no job", "call it in one"}));
+  CHECK(json["command"] == "validate");
+  CHECK(json["exit_code"] == 3);
+  CHECK(json["checks"].empty());
+  CHECK(json["first_cause"] == "no job");
+  CHECK(json["error"]["cure"] == "call it in one");
+}
