@@ -215,10 +215,10 @@ void check_caps(Context& context, const std::vector<mig::Gpu>& gpus, const mig::
   std::vector<std::string> few(missing.begin(),
                                missing.begin() + static_cast<std::ptrdiff_t>(std::min<std::size_t>(missing.size(), 4)));
   findings.warn(subject, "caps files",
-                std::to_string(missing.size()) + " are missing: " + base::join(few, ", ") +
+                std::to_string(missing.size()) + " are missing or wrong: " + base::join(few, ", ") +
                     (missing.size() > few.size() ? ", ..." : "") +
                     ": slurmd skips these devices, jobs cannot open them",
-                "`nvidia-smi -L` as root makes them; then start slurmd anew");
+                "remove those that are wrong; `nvidia-smi -L` as root makes them; then start slurmd anew");
 }
 
 // On boards with NVSwitches CUDA fails on MIG devices as well while the Fabric Manager does not run (error 802).
@@ -404,6 +404,12 @@ base::Status validate_mig(Context& context, const ValidateMigOptions& options, F
     auto read = read_rules(host.files, words);
     if (!read) return read.error();
     rules = std::move(*read);
+  }
+  // Another nvidia-smi beside a change holds it up, and what it would tell is gone a moment later.
+  if (const std::string worker = host.locks.holder(std::string(site::mig_lock)); !worker.empty()) {
+    findings.fail(subject, "mig-setup", "mig-setup is at work (" + worker + "): the GPUs were not looked at",
+                  "wait until it has ended, then run this again");
+    return base::ok();
   }
   const FoundStatus status = find_status(context);
   check_status(context, status, rules.has_value(), findings);

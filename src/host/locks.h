@@ -24,6 +24,9 @@ class Locks {
   // signal ends the wait with time_out too.
   virtual base::Result<std::unique_ptr<Lock>> acquire(const std::string& path, const std::string& holder,
                                                       std::chrono::milliseconds limit) = 0;
+  // Who holds it at this moment, for whoever only looks: nothing is made or waited for. Empty: nobody, or a file that
+  // we may not open.
+  virtual std::string holder(const std::string& path) = 0;
 };
 
 }  // namespace host

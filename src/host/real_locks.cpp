@@ -149,4 +149,20 @@ base::Result<std::unique_ptr<Lock>> RealLocks::acquire(const std::string& path, 
   }
 }
 
+std::string RealLocks::holder(const std::string& path) {
+  const std::size_t slash = path.rfind('/');
+  if (slash == std::string::npos || slash == 0 || slash + 1 == path.size()) return "";
+  const auto located = root_.locate(path.substr(0, slash), Root::LastLink::keep);
+  if (!located) return "";
+  const Descriptor folder(open(located->c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  if (!folder) return "";
+  const Descriptor file(
+      openat(folder.get(), path.substr(slash + 1).c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
+  struct stat found {};
+  if (!file || fstat(file.get(), &found) != 0 || !S_ISREG(found.st_mode) || !is_ours(found)) return "";
+  // A shared lock, given back at once: a run that asks in this instant asks again.
+  if (flock(file.get(), LOCK_SH | LOCK_NB) == 0 || errno != EWOULDBLOCK) return "";
+  return holder_in(file.get());
+}
+
 }  // namespace host

@@ -16,6 +16,7 @@ class RealLocks : public Locks {
 
   base::Result<std::unique_ptr<Lock>> acquire(const std::string& path, const std::string& holder,
                                               milliseconds limit) override;
+  std::string holder(const std::string& path) override;
 
  private:
   Clock& clock_;

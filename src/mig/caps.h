@@ -21,8 +21,11 @@ std::map<std::string, unsigned> parse_mig_minors(std::string_view text);
 // differ only where a GPU was lost or hidden).
 unsigned device_minor(const host::Files& files, const Gpu& gpu);
 
-// Files that should be there and are not: "/dev/nvidia-caps/nvidia-cap5 (gpu0/gi1/ci0/access)". Every GPU instance is
-// taken to hold compute instance 0. Empty where the driver's list cannot be read.
+// The character device major of nvidia-caps in /proc/devices.
+std::optional<unsigned> caps_major(const host::Files& files);
+
+// Files that should be there and are not, or are other devices: "/dev/nvidia-caps/nvidia-cap5 (gpu0/gi1/ci0/access)".
+// Every GPU instance is taken to hold compute instance 0. Empty where the driver's list cannot be read.
 std::vector<std::string> missing_caps(const host::Files& files, const std::vector<Gpu>& gpus,
                                       const std::vector<GpuInstance>& instances);
 

@@ -24,6 +24,7 @@ inline constexpr std::string_view imex_persist = "/var/run/nvidia-imex/persist.d
 inline constexpr std::string_view channel_dir = "/dev/nvidia-caps-imex-channels";
 inline constexpr std::string_view channel0 = "/dev/nvidia-caps-imex-channels/channel0";
 inline constexpr std::string_view channel_driver = "nvidia-caps-imex-channels";  // exact name in /proc/devices
+inline constexpr std::string_view caps_driver = "nvidia-caps";                   // the same, of MIG
 inline constexpr std::string_view proc_devices = "/proc/devices";
 inline constexpr std::string_view dmi_product_name = "/sys/class/dmi/id/product_name";
 inline constexpr std::string_view boot_id = "/proc/sys/kernel/random/boot_id";

@@ -28,6 +28,8 @@ class FakeLocks : public host::Locks {
     return std::unique_ptr<host::Lock>(std::make_unique<Held>(*this));
   }
 
+  std::string holder(const std::string&) override { return held_by; }
+
   std::string held_by;  // empty: the lock is free
   std::vector<std::string> holders;
   std::vector<std::chrono::milliseconds> limits;

@@ -172,3 +172,15 @@ TEST_CASE("validate without a word looks at MIG only where MIG is about") {
   after.files.file("/var/lib/gpu-prolog/mig-setup.json", "{}");
   CHECK(mig_applies(after.context, {}));
 }
+
+TEST_CASE("while mig-setup is at work no nvidia-smi is run beside it") {
+  World world;
+  world.split();
+  world.locks.held_by = "mig-setup, pid 812";
+  const auto findings = validated(world);
+  REQUIRE(findings.all().size() == 1);
+  CHECK(findings.all().front().judgement == Judgement::fail);
+  CHECK(findings.all().front().found.find("mig-setup, pid 812") != std::string::npos);
+  CHECK(world.processes.calls.empty());
+  CHECK(world.locks.holders.empty());
+}

@@ -241,3 +241,20 @@ TEST_CASE("a dry run's lock is had at once, held or not, and makes nothing") {
   CHECK(locks.acquire(folder / "run/l", "me", 0ms));
   CHECK(tests::names_in(folder.path()).empty());
 }
+
+TEST_CASE("who holds a lock is told without making or keeping anything") {
+  const TemporaryFolder folder;
+  const std::string path = folder / "gpu-prolog/x.lock";
+  RealClock clock;
+  RealLocks locks(clock, Root());
+  CHECK(locks.holder(path).empty());
+  CHECK_FALSE(access((folder / "gpu-prolog").c_str(), F_OK) == 0);
+  {
+    const auto lock = locks.acquire(path, "mig-setup, pid 7", 1s);
+    REQUIRE(lock);
+    CHECK(locks.holder(path) == "mig-setup, pid 7");
+    CHECK(locks.holder(path) == "mig-setup, pid 7");
+  }
+  CHECK(locks.holder(path).empty());
+  CHECK(locks.acquire(path, "next", 0ms));
+}

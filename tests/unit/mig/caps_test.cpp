@@ -57,3 +57,18 @@ TEST_CASE("the minor number of the real H200 is read from the driver's file") {
   gpu.bus_id = "00000000:00:07.0";
   CHECK(device_minor(files, gpu) == 5);
 }
+
+TEST_CASE("a capability file with other numbers than the driver's is another device") {
+  fakes::FakeFiles files;
+  files.file("/proc/driver/nvidia-caps/mig-minors", minors)
+      .file("/proc/devices", "Character devices:\n195 nvidia\n241 nvidia-caps\n242 nvidia-caps-imex-channels\n")
+      .device("/dev/nvidia-caps/nvidia-cap12", 241, 12)
+      .device("/dev/nvidia-caps/nvidia-cap13", 241, 13);
+  CHECK(caps_major(files) == 241);
+  CHECK(missing_caps(files, node(), one).empty());
+  files.device("/dev/nvidia-caps/nvidia-cap12", 99, 12).device("/dev/nvidia-caps/nvidia-cap13", 241, 14);
+  CHECK(
+      missing_caps(files, node(), one) ==
+      std::vector<std::string>{"/dev/nvidia-caps/nvidia-cap12 (gpu0/gi1/access: it is device 99:12, not 241:12)",
+                               "/dev/nvidia-caps/nvidia-cap13 (gpu0/gi1/ci0/access: it is device 241:14, not 241:13)"});
+}
