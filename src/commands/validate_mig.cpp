@@ -19,8 +19,6 @@
 
 namespace commands {
 
-using base::Error;
-using base::ExitCode;
 using flow::Findings;
 
 namespace {
@@ -82,8 +80,11 @@ void check_bus(const std::vector<mig::Gpu>& gpus, const std::vector<std::string>
     if (mig::find_by_bus(gpus, bus_id) == nullptr) missing.push_back(bus_id);
   }
   if (missing.empty()) {
-    findings.ok(subject, "gpus",
-                std::to_string(gpus.size()) + " of " + gpus.front().name + ", driver " + gpus.front().driver);
+    std::map<std::string, unsigned> names;
+    for (const mig::Gpu& gpu : gpus) ++names[gpu.name];
+    std::vector<std::string> parts;
+    for (const auto& [name, count] : names) parts.push_back(std::to_string(count) + " of " + name);
+    findings.ok(subject, "gpus", base::join(parts, ", ") + ", driver " + gpus.front().driver);
   } else {
     findings.fail(subject, "gpus", "the PCI bus has GPUs that the driver does not list: " + base::join(missing, ", "),
                   "look at `dmesg` for NVRM or Xid lines, and replace the node");
@@ -155,6 +156,14 @@ void check_instances(const std::vector<mig::Gpu>& gpus, const mig::Seen& seen, c
     findings.ok(subject, "instances",
                 std::to_string(seen.gpu_instances.size()) + " GPU instances, each with a compute instance");
   }
+}
+
+// Without MIG, and left out by mig-setup for it (--if-supported): no layout is expected there.
+bool passed_over(const mig::Gpu& gpu, const FoundStatus& status) {
+  if (gpu.current != mig::Mode::unsupported || !status || !*status) return false;
+  return std::any_of((*status)->gpus.begin(), (*status)->gpus.end(), [&](const mig::GpuStatus& last) {
+    return last.bus_id == gpu.bus_id && last.state == "unsupported";
+  });
 }
 
 std::string what_is_there(const mig::Seen& seen, unsigned gpu) {
@@ -435,7 +444,10 @@ base::Status validate_mig(Context& context, const ValidateMigOptions& options, F
   if (rules) {
     auto selected = mig::select(*rules, gpus);
     if (selected) {
-      wanted = std::move(*selected);
+      for (mig::Wanted& want : *selected) {
+        if (!passed_over(want.gpu, status)) wanted.push_back(std::move(want));
+      }
+      if (wanted.empty()) findings.skip(subject, "layout", "mig-setup passed over every GPU, none has MIG");
     } else {
       findings.fail(subject, "layout", selected.error().what, selected.error().cure);
     }

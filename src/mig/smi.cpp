@@ -168,21 +168,21 @@ Error RealMigChanges::hung(const Smi::Call& call) {
   return error;
 }
 
-base::Status RealMigChanges::load_driver() {
-  if (modprobe_.empty()) return base::ok();
+base::Result<std::string> RealMigChanges::load_driver(host::milliseconds limit) {
+  if (modprobe_.empty()) return std::string();
   host::Command command;
   command.program = modprobe_;
   command.arguments = {"nvidia"};
-  command.limit = smi_.deadline().limit(site::modprobe_limit);
+  command.limit = std::min(smi_.deadline().limit(site::modprobe_limit), limit);
   const host::Exit exit = processes_.run(command);
-  if (exit.succeeded()) return base::ok();
+  if (exit.succeeded()) return std::string();
   const std::string what = "modprobe nvidia: " + host::describe(exit);
   if (base::contains_ignoring_case(exit.err, "not found in directory")) {
     return Error{ExitCode::surroundings, what,
                  "install the NVIDIA driver for this kernel (DKMS may still have to build it)"};
   }
   log_.warn(what);
-  return base::ok();
+  return what;
 }
 
 base::Result<ModeChange> RealMigChanges::set_mode(const std::vector<Gpu>& gpus, bool on) {
@@ -437,9 +437,9 @@ base::Result<Built> RealMigChanges::build(const std::vector<GpuPlan>& plans) {
 
 // --------------------------------------------------------------------------------------------------- dry run
 
-base::Status DryMigChanges::load_driver() {
+base::Result<std::string> DryMigChanges::load_driver(host::milliseconds) {
   plan_.add("would run modprobe nvidia");
-  return base::ok();
+  return std::string();
 }
 
 base::Result<ModeChange> DryMigChanges::set_mode(const std::vector<Gpu>& gpus, bool on) {
@@ -505,11 +505,12 @@ base::Result<std::vector<Gpu>> wait_for_gpus(Smi& smi, MigChanges& changes, cons
                                              host::Clock& clock) {
   const std::size_t wanted = expected ? *expected : on_the_bus.size();
   bool loaded = false;
+  std::string modprobe;  // what went wrong with it
   host::milliseconds pause = std::chrono::milliseconds(250);
   std::optional<Error> last;
   for (;;) {
     if (last && deadline.over()) {
-      last->what += " (waited for the driver until the limit)";
+      last->what += (modprobe.empty() ? "" : "; " + modprobe) + " (waited for the driver until the limit)";
       return *last;
     }
     // What is left may be too little for an honest call: a slow answer is no hang then.
@@ -536,7 +537,9 @@ base::Result<std::vector<Gpu>> wait_for_gpus(Smi& smi, MigChanges& changes, cons
         }
         if (!loaded) {
           loaded = true;
-          if (auto status = changes.load_driver(); !status) return status.error();
+          auto went = changes.load_driver(std::max<host::milliseconds>(deadline.left(), std::chrono::seconds(1)));
+          if (!went) return went.error();
+          modprobe = std::move(*went);
           if (!deadline.over()) continue;
         }
         break;

@@ -88,8 +88,9 @@ struct Built {
 class MigChanges {
  public:
   virtual ~MigChanges() = default;
-  // `modprobe nvidia`, once. Error: surroundings where this kernel has no such module; other failures are only logged.
-  virtual base::Status load_driver() = 0;
+  // `modprobe nvidia`, once, within `limit`. Error: surroundings where this kernel has no such module; other failures
+  // are only told: empty where it went well.
+  virtual base::Result<std::string> load_driver(host::milliseconds limit) = 0;
   // One call for these GPUs, then the query. Error: change (refused), surroundings (no permission, no MIG), time_out.
   virtual base::Result<ModeChange> set_mode(const std::vector<Gpu>& gpus, bool on) = 0;
   // Destroys all instances of one GPU, compute instances first, and looks whether it is empty.
@@ -114,7 +115,7 @@ class RealMigChanges : public MigChanges {
         reserve_(reserve),
         least_(least) {}
 
-  base::Status load_driver() override;
+  base::Result<std::string> load_driver(host::milliseconds limit) override;
   base::Result<ModeChange> set_mode(const std::vector<Gpu>& gpus, bool on) override;
   base::Status clear(const Gpu& gpu) override;
   base::Result<Built> build(const std::vector<GpuPlan>& plans) override;
@@ -147,7 +148,7 @@ class DryMigChanges : public MigChanges {
     instances_ = std::move(instances);
   }
 
-  base::Status load_driver() override;
+  base::Result<std::string> load_driver(host::milliseconds limit) override;
   base::Result<ModeChange> set_mode(const std::vector<Gpu>& gpus, bool on) override;
   base::Status clear(const Gpu& gpu) override;
   base::Result<Built> build(const std::vector<GpuPlan>& plans) override;

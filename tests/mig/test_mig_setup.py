@@ -459,6 +459,15 @@ def test_a_kernel_without_the_module_ends_with_3_without_waiting(make_node):
     assert "nvidia" in r.err and len(node.modprobes()) == 1
 
 
+def test_a_modprobe_that_hangs_is_held_to_the_driver_timeout_and_named(make_node):
+    node = make_node("H200", not_ready=[dict(exit=9, until_modprobe=True)])
+    node.put("/var/lib/fake-nvidia-smi/modprobe.hang", "")
+    r = node.mig_setup("--layout", MIX_WORDS, "--driver-timeout", "2s", timeout=20)
+    assert r.code == 3 and r.seconds < 10, r
+    [line] = [l for l in r.err.splitlines() if "waited for the driver" in l and "End" in l]
+    assert "modprobe nvidia" in line and len(node.modprobes()) == 1, r
+
+
 def test_no_nvidia_smi_at_all_is_3_and_says_where_it_was_looked_for(make_node):
     node = make_node("H200", prepare=lambda n: os.unlink(os.path.join(n.folder, "bin", "nvidia-smi")))
     r = node.mig_setup("--layout", MIX_WORDS, "--driver-timeout", "1s")

@@ -280,6 +280,20 @@ def test_a_dry_run_neither_opens_nor_shuts_the_gate(make_node):
 
 
 # ------------------------------------------------------------------ validate mig
+@pytest.mark.parametrize("boards,gpus", [(["L4", "L4"], "2 of NVIDIA L4, driver"), (["L4", "H200"], "1 of NVIDIA H200, 1 of NVIDIA L4, driver")])
+def test_gpus_that_if_supported_passed_over_are_not_judged_and_every_product_is_named(make_node, boards, gpus):
+    node = make_node(*boards)
+    assert node.mig_setup("--layout", MIX_WORDS, "--if-supported").code == 0
+    for words in ([], ["--layout", MIX_WORDS]):
+        r = validate(node, "--json", *words)
+        assert r.code == 0, r
+        checks = {c["check"]: c for c in json.loads(r.out)["checks"]}
+        assert gpus in checks["gpus"]["found"], checks
+        assert checks["layout"]["result"] == ("ok" if "H200" in boards else "skipped"), checks
+    if "H200" in boards:      # the other GPU is judged all the same
+        assert validate(node, "--layout", "7g.141gb:1").code == 1
+
+
 def test_a_right_node_is_valid(ready):
     r = validate(ready)
     assert r.code == 0, r

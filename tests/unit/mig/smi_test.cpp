@@ -507,7 +507,7 @@ TEST_CASE("a dry run writes down the calls and answers as if they had worked, wi
   host::Plan plan;
   DryMigChanges dry(plan);
   dry.start_from({gpu()}, {});
-  REQUIRE(dry.load_driver());
+  REQUIRE(dry.load_driver(1s));
   const auto mode = dry.set_mode({gpu()}, true);
   REQUIRE(mode);
   CHECK(mode->gpus.front().on());
