@@ -403,10 +403,9 @@ int imex_prolog(Context& context, const ImexPrologOptions& options, const std::o
   lock->reset();
 
   // --- domain: Slurm gives no barrier between nodes, this wait keeps a job off a half-built domain ---------
-  const std::string size = std::to_string(peers->peers.size());
+  const std::string nodes = base::counted(peers->peers.size(), "node");
   if (!look_at_domain) {
-    run.report().summary =
-        "IMEX is started on this node with a list of " + size + " nodes; the domain was not looked at";
+    run.report().summary = "IMEX is started on this node with a list of " + nodes + "; the domain was not looked at";
     return 0;
   }
   const auto domain_begin = host.clock.now();
@@ -422,7 +421,7 @@ int imex_prolog(Context& context, const ImexPrologOptions& options, const std::o
   if (!domain) return failed(domain.error());
   if (host::stopping()) return failed({ExitCode::time_out, "interrupted by a signal", ""});
   if (domain->up) {
-    run.report().summary = "IMEX domain of " + size + " nodes is UP";
+    run.report().summary = "IMEX domain of " + nodes + " is UP";
     return 0;
   }
   if (domain->ended) {
@@ -432,15 +431,18 @@ int imex_prolog(Context& context, const ImexPrologOptions& options, const std::o
   const std::string waited = "waited " + base::show_duration(waited_for_peers + since(context, domain_begin)) +
                              (limit.cut_by.empty() ? "" : " only, cut short by " + limit.cut_by);
   Error not_up{domain->mismatch ? ExitCode::change : ExitCode::time_out,
-               "the IMEX domain of " + size + " nodes is not up on this node (" + waited + "): " + domain->told,
+               "the IMEX domain of " + nodes + " is not up on this node (" + waited + "): " + domain->told,
                domain->mismatch
                    ? "a node map mismatch lasts until both sides restart with one list: `gpu-prolog validate imex` on "
                      "the nodes named"
+               : domain->versions_differ
+                   ? "nodes of one domain need the same nvidia-imex (and driver): install one version on all of them, "
+                     "in the AMI; `gpu-prolog validate imex` shows which node has which"
                    : "run `gpu-prolog validate imex` on the nodes named; see their /var/log/nvidia-imex-prolog.log",
                base::Blame::shared};
   if (options.wait_domain == WaitDomain::require) return failed(not_up);
   run.log().warn(flow::one_line(not_up));
-  run.report().summary = "IMEX is ready on this node with a list of " + size + " nodes, but " + not_up.what;
+  run.report().summary = "IMEX is ready on this node with a list of " + nodes + ", but " + not_up.what;
   return 0;
 }
 

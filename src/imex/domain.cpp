@@ -56,8 +56,8 @@ Verdict judge(const DomainView& view, const std::vector<std::string>& nodes, con
   Verdict verdict;
   if (!same_list(view, addresses)) {
     verdict.other_list = true;
-    verdict.told = "the local daemon shows a domain of " + std::to_string(view.nodes.size()) +
-                   " nodes that is not this job's list of " + std::to_string(addresses.size());
+    verdict.told = "the local daemon shows a domain of " + base::counted(view.nodes.size(), "node") +
+                   " that is not this job's list of " + std::to_string(addresses.size());
     return verdict;
   }
   std::vector<std::string> dead;
@@ -73,8 +73,9 @@ Verdict judge(const DomainView& view, const std::vector<std::string>& nodes, con
       const Link link = view.links[from][to];
       if (from == to || link == Link::connected) continue;
       if (from == own && link == Link::map_mismatch) verdict.own_mismatch.push_back(to);
-      // One dead node is one finding, not 34 pairs.
-      if (!is_ready(view, from) || !is_ready(view, to)) continue;
+      // One dead node is one finding, not 34 pairs. But what our own daemon refuses is a cause, not a consequence.
+      const bool refused_by_us = from == own && (link == Link::map_mismatch || link == Link::version_mismatch);
+      if (!refused_by_us && (!is_ready(view, from) || !is_ready(view, to))) continue;
       verdict.unconnected.emplace_back(from, to);
       pairs.push_back(named(nodes, addresses, from) + " to " + named(nodes, addresses, to) + " " +
                       std::string(show_cell(link)));
@@ -87,7 +88,9 @@ Verdict judge(const DomainView& view, const std::vector<std::string>& nodes, con
     verdict.told =
         "every pair of peers is shown as connected, but the domain state is " + base::printable(view.state, 40);
   } else if (whole) {
-    verdict.told = "all " + std::to_string(addresses.size()) + " nodes READY, every pair connected";
+    verdict.told = (addresses.size() == 1 ? std::string("the only node is")
+                                          : "all " + std::to_string(addresses.size()) + " nodes") +
+                   " READY, every pair connected";
   } else {
     verdict.told = list_up(dead);
     if (!pairs.empty()) verdict.told += (dead.empty() ? "" : "; ") + std::string("not connected: ") + list_up(pairs);
@@ -174,8 +177,11 @@ base::Result<DomainOutcome> await_domain(Ctl& ctl, host::Clock& clock, host::Log
       const Verdict verdict = judge(*view, task.nodes, task.addresses, task.own);
       outcome.told = verdict.told;
       outcome.mismatch = !verdict.own_mismatch.empty();
-      for (const auto& [from, to] : verdict.unconnected)
+      outcome.versions_differ = false;
+      for (const auto& [from, to] : verdict.unconnected) {
         outcome.mismatch |= view->links[from][to] == Link::map_mismatch;
+        outcome.versions_differ |= view->links[from][to] == Link::version_mismatch;
+      }
       if (verdict.up) {
         if (!holding) up_since = clock.now();
         holding = true;

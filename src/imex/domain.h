@@ -16,10 +16,11 @@ namespace imex {
 // What one look at the domain means for this node. Pure.
 struct Verdict {
   bool up = false;
-  bool other_list = false;                                       // the daemon shows other nodes than our list
-  std::vector<std::size_t> not_ready;                            // node ids
-  std::vector<std::size_t> own_mismatch;                         // peers our own daemon has blocked (!M!)
-  std::vector<std::pair<std::size_t, std::size_t>> unconnected;  // ordered pairs, dead nodes left out
+  bool other_list = false;                // the daemon shows other nodes than our list
+  std::vector<std::size_t> not_ready;     // node ids
+  std::vector<std::size_t> own_mismatch;  // peers our own daemon has blocked (!M!)
+  std::vector<std::pair<std::size_t, std::size_t>>
+      unconnected;   // ordered pairs; those of dead nodes only where we refuse
   std::string told;  // one line: who is missing or unconnected, by node name
 };
 
@@ -38,8 +39,9 @@ struct DomainTask {
 struct DomainOutcome {
   bool up = false;
   bool mismatch = false;  // at the end a pair was blocked by differing lists
-  bool ended = false;     // the domain is no longer this job's: its epilog has run
-  int restarts = 0;       // of our own daemon, to cure mismatches
+  bool versions_differ = false;
+  bool ended = false;  // the domain is no longer this job's: its epilog has run
+  int restarts = 0;    // of our own daemon, to cure mismatches
   std::string told;
 };
 

@@ -122,3 +122,11 @@ def test_a_job_that_goes_on_without_its_domain_keeps_this_nodes_daemon(waiting):
     assert run.code == 0, run
     assert any("is not up on this node (waited 2" in text for _, _, text in waiting.log("ERROR")), waiting.log_text()
     assert waiting.list() == b"10.20.0.1\n10.20.0.2\n" and waiting.unit_state()["ActiveState"] == "active"
+
+
+def test_peers_of_another_version_are_told_with_the_cure_for_that(waiting):
+    scripted(waiting, answer("DEGRADED", "UNAVAILABLE", "VERSION_MISMATCH"))
+    run = waiting.prolog("--domain-timeout=2")
+    assert run.code == 0, run
+    warnings = " ".join(text for _, _, text in waiting.log("WARN"))
+    assert "ultra-2 (10.20.0.2) !V!" in warnings and "install one version on all of them" in warnings, waiting.log_text()

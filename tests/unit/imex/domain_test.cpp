@@ -391,6 +391,28 @@ TEST_CASE("a restart that fails ends the wait with its error") {
   CHECK(outcome.error().what == "unit did not start");
 }
 
+TEST_CASE("what our own daemon refuses is told also of a peer that is not READY: it may be the cause") {
+  const auto verdict = judged(with_dead(with_pair(up(3), 0, 2, Link::map_mismatch), 2), 3);
+  // with_dead makes every cell of that node I; a daemon that refuses it goes on showing why.
+  const auto refused = judged(with_pair(with_dead(up(3), 2), 0, 2, Link::map_mismatch), 3);
+  CHECK(verdict.told.find("not connected") == std::string::npos);
+  CHECK(refused.told.find("ultra-3 (10.0.0.3) is ") != std::string::npos);
+  CHECK(refused.told.find("not connected: ultra-1 (10.0.0.1) to ultra-3 (10.0.0.3) !M!") != std::string::npos);
+}
+
+TEST_CASE("nodes of different versions are told as such, with or without their being READY") {
+  for (const auto& view :
+       {with_pair(up(2), 0, 1, Link::version_mismatch), with_pair(with_dead(up(2), 1), 0, 1, Link::version_mismatch)}) {
+    World world(2);
+    world.ctl.shows(0s, view);
+    const auto outcome = world.wait(5s);
+    REQUIRE(outcome);
+    CHECK(outcome->versions_differ);
+    CHECK_FALSE(outcome->mismatch);
+    CHECK(outcome->told.find("!V!") != std::string::npos);
+  }
+}
+
 TEST_CASE("a restart that is not begun for want of time is not asked for again and ends nothing") {
   World world(2);
   world.ctl.shows(0s, mismatch()).peer_shows("10.0.0.2", 0s, up(2));
