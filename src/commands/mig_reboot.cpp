@@ -74,11 +74,13 @@ std::string instance_id(const host::Host& host) {
     return clean && trimmed.size() <= 100 ? trimmed : std::string();
   };
   std::string id = fit(host.environment.get_or("INSTANCE_ID", ""));
-  if (id.empty()) id = fit(read_line(host.files, site::cloud_instance_id));
+  // The hypervisor tells of this launch, the file may be what an image was built with: cloud-init has not run yet, or
+  // not at all. Elsewhere than on EC2 boards carry words like "Default string".
   if (id.empty()) {
     id = fit(read_line(host.files, site::dmi_board_asset_tag));
-    if (!id.starts_with("i-")) id.clear();  // elsewhere than on EC2 boards carry words like "Default string"
+    if (!id.starts_with("i-")) id.clear();
   }
+  if (id.empty()) id = fit(read_line(host.files, site::cloud_instance_id));
   return id;
 }
 

@@ -16,7 +16,7 @@ int reboot_or_tell(Context& context, const MigSetupOptions& options, const std::
 // All modes are as wanted: this launch may be rebooted again should a mode ever be pending.
 void forget_reboot(Context& context);
 
-// $INSTANCE_ID, what cloud-init keeps, DMI; empty: unknown.
+// $INSTANCE_ID, DMI, what cloud-init keeps; empty: unknown.
 std::string instance_id(const host::Host& host);
 
 }  // namespace commands

@@ -197,6 +197,25 @@ def test_without_the_gate_a_failed_boothook_would_let_slurmd_start(make_machine)
     assert m.wait_for(lambda: m.slurmd_starts()) and m.layouts() == [{}]
 
 
+@pytest.mark.parametrize("suite", ["trixie", "bookworm"])
+def test_the_unit_waits_for_the_instance_id_of_this_launch_where_an_image_brought_the_builders_and_its_marker(make_machine, suite):
+    """On Red Hat and Amazon Linux cloud-init's first stage is not before sysinit.target. Without an order the unit reads
+    what the image has, takes the builder's marker for its own, and does not reboot."""
+    m = make_machine(["A100-40"], "unit on " + suite, P4D_WORDS, cloud_init=True)
+    for stage in ("main", "local", "network") if suite == "trixie" else ("local", ""):
+        name = "/usr/lib/systemd/system/" + "-".join(["cloud-init", stage]).rstrip("-") + ".service"
+        text = m.read(name)
+        m.write(name, text.replace("Before=sysinit.target\n", ""), replace=True)
+    m.write("/etc/systemd/system/cloud-init-local.service.d/slow.conf", "[Service]\nExecStartPre=/bin/sleep 3\n")
+    m.write("/var/lib/cloud/data/instance-id", "i-0b0b0b0b0b0b0b0b0\n")
+    m.write("/var/lib/gpu-prolog/mig-reboot.json", json.dumps(dict(schema=1, instance_id="i-0b0b0b0b0b0b0b0b0", boot_id="the builder's", layout="x")), mode=0o600)
+    assert m.start() == "reboot", m.console()
+    assert json.loads(m.read("/var/lib/gpu-prolog/mig-reboot.json"))["instance_id"] == machine.INSTANCE
+    assert m.start() == "up" and m.layouts() == [P4D], m.console()
+    assert "ordering cycle" not in m.run("/bin/journalctl", "-b", "--no-pager").stdout
+    assert only_reboots(m) == ["--no-block reboot"]
+
+
 @pytest.mark.parametrize("suite", ["trixie", "bookworm", "trixie as on Amazon Linux"])
 def test_the_unit_may_still_reboot_where_cloud_init_works_beside_it_and_the_gpus_are_slow(make_machine, suite):
     """AWS PCS joins the node from cloud-init's last stage. The unit has to be done before it: also because a finished

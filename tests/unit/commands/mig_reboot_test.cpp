@@ -127,3 +127,20 @@ TEST_CASE("a dry run's machine writes the reboot down and stays up") {
   REQUIRE(plan.sentences().size() == 1);
   CHECK(plan.sentences().front().starts_with("would reboot"));
 }
+
+TEST_CASE(
+    "the launch id is the environment's, else the hypervisor's, else what cloud-init left, which may be an image's") {
+  const std::string dmi = "/sys/class/dmi/id/board_asset_tag";
+  const std::string cloud = "/var/lib/cloud/data/instance-id";
+  Node told;
+  told.files.file(dmi, "i-2\n").file(cloud, "i-3\n");
+  CHECK(instance_id(told.context.host) == "i-0123456789abcdef0");
+  World stale;
+  stale.files.file(dmi, "i-2\n").file(cloud, "i-builder\n");
+  CHECK(instance_id(stale.context.host) == "i-2");
+  World elsewhere;
+  elsewhere.files.file(dmi, "Default string\n").file(cloud, "i-3\n");
+  CHECK(instance_id(elsewhere.context.host) == "i-3");
+  World none;
+  CHECK(instance_id(none.context.host).empty());
+}
