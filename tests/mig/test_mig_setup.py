@@ -786,6 +786,15 @@ def test_where_slurmd_runs_there_is_no_reboot_even_with_force_to_change(make_nod
     assert r.code == 7 and node.reboots() == [], r
 
 
+def test_where_slurmd_runs_force_to_reboot_alone_touches_nothing_and_with_force_to_change_it_reboots(make_node):
+    node = make_node("A100-40")
+    node.start_slurmd()
+    r = node.mig_setup("--layout", "9,14,19,19", "--reboot=force")
+    assert r.code == 5 and node.reboots() == [] and r.changing() == [] and "--force" in r.err, r
+    r = node.mig_setup("--layout", "9,14,19,19", "--reboot=force", "--force")
+    assert node.reboots() == ["--no-block reboot"], r
+
+
 def test_a_pending_gpu_names_what_holds_it(make_node):
     node = make_node("A100-40")
     pid = node.hold_gpu(0, "nv-hostengine", compute=False)
