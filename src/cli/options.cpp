@@ -65,8 +65,8 @@ std::string fault_of_unit(const std::string& name) {
 
 // An empty prefix would take every node for one that has IMEX.
 std::string fault_of_instance_type(const std::string& prefix) {
-  const bool is_type = !prefix.empty() && prefix.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789.-") ==
-                                              std::string::npos;
+  const bool is_type =
+      !prefix.empty() && prefix.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789.-") == std::string::npos;
   return is_type ? "" : "'" + base::printable(prefix, 60) + "' is no beginning of an instance type";
 }
 
@@ -180,9 +180,7 @@ void add_imex_prolog(CLI::App& app, commands::ImexPrologOptions& options) {
       ->take_last()
       ->capture_default_str();
   app.add_flag("--drop-persist", options.drop_persist, "after a KILL move IMEX' persist.dat aside");
-  app.add_option("--scontrol", options.scontrol, "path of scontrol; empty: looked for")
-      ->type_name("PATH")
-      ->take_last();
+  app.add_option("--scontrol", options.scontrol, "path of scontrol; empty: looked for")->type_name("PATH")->take_last();
 }
 
 void add_imex_epilog(CLI::App& app, commands::ImexEpilogOptions& options) {

@@ -6,6 +6,7 @@
 #include "base/text.h"
 #include "commands/ask_tool.h"
 #include "commands/mig_inputs.h"
+#include "host/boot_time.h"
 #include "host/trusted_file.h"
 #include "mig/holders.h"
 #include "mig/reboot.h"
@@ -38,9 +39,16 @@ mig::RebootFacts gather(const Context& context, MigReboot policy) {
   return facts;
 }
 
+// cloud-init writes its files anew at each boot. An older one may be what an image was built with.
+bool is_of_an_earlier_boot(const host::Files& files, std::string_view path) {
+  const auto status = files.status(std::string(path));
+  const auto boot = host::boot_time_ns(files);
+  return status && *status && boot && (*status)->modified_ns < *boot;
+}
+
 // On disk and read back before the reboot is asked for: without it, the next boot would not know of this one. What is
 // in memory reads back as well, and what others may remove is as good as none.
-base::Status leave_marker(Context& context, const mig::RebootMarker& marker) {
+base::Status leave_marker(Context& context, const mig::RebootMarker& marker, bool pending_from_the_start) {
   const std::string path(site::mig_reboot_marker);
   const std::string cure =
       "let " + std::string(site::lib_dir) + " be a folder of root's on the root disk, or reboot the node by hand";
@@ -51,11 +59,14 @@ base::Status leave_marker(Context& context, const mig::RebootMarker& marker) {
   const auto lasting = context.host.files.survives_reboot(path);
   if (!lasting) return lasting.error();
   if (!*lasting) {
-    return Error{ExitCode::change,
-                 path +
-                     " would lie on a file system that may not survive a reboot (memory, an overlay) or that "
-                     "several nodes share",
-                 cure};
+    const std::string why = path +
+                            " would lie on a file system that may not survive a reboot (memory, an overlay) or that "
+                            "several nodes share";
+    // The next boot may know of this one only by the mode that is pending still.
+    if (pending_from_the_start) {
+      return Error{ExitCode::change, why + ", and the mode was pending before this run asked for it", cure};
+    }
+    context.run.log().warn(why + ": a mode that is pending at the next boot will not reboot it again");
   }
   const std::string text = mig::to_json(marker);
   if (auto written = context.host.files.replace(path, text, 0600); !written) return written;
@@ -74,14 +85,13 @@ std::string instance_id(const host::Host& host) {
     return clean && trimmed.size() <= 100 ? trimmed : std::string();
   };
   std::string id = fit(host.environment.get_or("INSTANCE_ID", ""));
-  // The hypervisor tells of this launch, the file may be what an image was built with: cloud-init has not run yet, or
-  // not at all. Elsewhere than on EC2 boards carry words like "Default string".
-  if (id.empty()) {
-    id = fit(read_line(host.files, site::dmi_board_asset_tag));
-    if (!id.starts_with("i-")) id.clear();
-  }
-  if (id.empty()) id = fit(read_line(host.files, site::cloud_instance_id));
-  return id;
+  if (!id.empty()) return id;
+  const std::string kept = fit(read_line(host.files, site::cloud_instance_id));
+  // Elsewhere than on EC2 boards carry words like "Default string".
+  std::string board = fit(read_line(host.files, site::dmi_board_asset_tag));
+  if (!board.starts_with("i-")) board.clear();
+  if (board.empty() || (!kept.empty() && !is_of_an_earlier_boot(host.files, site::cloud_instance_id))) return kept;
+  return board;
 }
 
 void forget_reboot(Context& context) {
@@ -93,7 +103,7 @@ void forget_reboot(Context& context) {
 }
 
 int reboot_or_tell(Context& context, const MigSetupOptions& options, const std::string& layout, const Error& pending,
-                   MigReport& report, std::string& out) {
+                   bool pending_from_the_start, MigReport& report, std::string& out) {
   host::Log& log = context.run.log();
   const auto tell = [&](const std::string& why, const std::string& cure) {
     Error error = pending;
@@ -110,7 +120,7 @@ int reboot_or_tell(Context& context, const MigSetupOptions& options, const std::
 
   const auto tool = find_listed_tool(context, "systemctl", site::systemctl);
   if (!tool) return tell("no reboot: " + tool.error().what, "reboot the node by hand");
-  if (auto left = leave_marker(context, {facts.instance_id, facts.boot_id, layout}); !left) {
+  if (auto left = leave_marker(context, {facts.instance_id, facts.boot_id, layout}, pending_from_the_start); !left) {
     return tell("no reboot: the marker that prevents a reboot loop cannot be kept: " + left.error().what,
                 left.error().cure.empty() ? "make /var/lib/gpu-prolog writable, or reboot the node by hand"
                                           : left.error().cure);

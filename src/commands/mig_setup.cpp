@@ -379,13 +379,15 @@ int mig_setup(Context& context, const MigSetupOptions& options, std::string& out
   const auto emptied = run.step("destroy", [&] { return empty_for_off(plans, *changes); });
   if (!emptied) return failed(emptied.error());
   ModeWords mode_words;
+  const bool pending_from_the_start = std::any_of(
+      plans.begin(), plans.end(), [](const mig::GpuPlan& plan) { return plan.gpu.current != plan.gpu.pending; });
   const auto mode = run.step("MIG mode", [&] { return switch_modes(plans, *changes, gpus, mode_words); });
   report.sees(gpus);
   if (!mode) return failed(mode.error());
   if (!mode_words.pending.empty()) {
     const Error pending = pending_error(context, mode_words, gpus);
     report.pending(gpus);
-    return reboot_or_tell(context, options, mig::show(*rules), pending, report, out);
+    return reboot_or_tell(context, options, mig::show(*rules), pending, pending_from_the_start, report, out);
   }
   if (!context.dry_run()) forget_reboot(context);
   const auto built = run.step("create", [&] { return changes->build(plans); });

@@ -12,6 +12,7 @@
 #include "commands/imex_run.h"
 #include "commands/imex_tools.h"
 #include "ec2/instance_type.h"
+#include "host/boot_time.h"
 #include "imex/channel.h"
 #include "imex/config.h"
 #include "imex/matrix.h"
@@ -429,15 +430,10 @@ DomainLook look_at_domain(Context& context, const imex::DaemonConfig& config, co
 
 std::optional<std::int64_t> daemon_start_ns(Context& context, pid_t pid) {
   const auto ticks = context.host.processes.start_time(pid);
-  const auto stat = context.host.files.read("/proc/stat", 1U << 20U);
-  if (!ticks || !stat) return std::nullopt;
-  for (const std::string_view line : base::each_line(*stat)) {
-    if (!line.starts_with("btime ")) continue;
-    const auto boot = base::parse_number(base::trim(line.substr(6)));
-    // USER_HZ is 100 on every Linux architecture of ours.
-    if (boot) return static_cast<std::int64_t>(*boot) * 1'000'000'000 + static_cast<std::int64_t>(*ticks) * 10'000'000;
-  }
-  return std::nullopt;
+  const auto boot = host::boot_time_ns(context.host.files);
+  if (!ticks || !boot) return std::nullopt;
+  // USER_HZ is 100 on every Linux architecture of ours.
+  return *boot + static_cast<std::int64_t>(*ticks) * 10'000'000;
 }
 
 void add_domain_findings(const imex::DomainView& view, const std::vector<std::string>& names, Findings& findings) {

@@ -23,7 +23,7 @@ using SteadyClock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
 constexpr std::size_t header_cap = std::size_t{16} * 1024;  // IMDS sends about 300 bytes
-constexpr milliseconds grace{200};               // for curl's own limit to be told before ours ends the call
+constexpr milliseconds grace{200};                          // for curl's own limit to be told before ours ends the call
 
 static_assert(LIBCURL_VERSION_NUM >= 0x075500, "CURLOPT_PROTOCOLS_STR is from 7.85");
 

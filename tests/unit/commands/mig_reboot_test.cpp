@@ -25,10 +25,11 @@ struct Node : World {
     MigReport told(context, options);
     std::string out;
     return reboot_or_tell(context, options, "9,14,19,19", {base::ExitCode::reboot_needed, "the mode is pending", ""},
-                          told, out);
+                          pending_from_the_start, told, out);
   }
 
   MigSetupOptions options;
+  bool pending_from_the_start = false;
 };
 
 }  // namespace
@@ -75,8 +76,10 @@ TEST_CASE(
     "where the marker would not survive the reboot, or others may remove it, there is no reboot and it is told why") {
   Node memory;
   memory.files.in_memory("/var/lib/gpu-prolog");
+  memory.pending_from_the_start = true;
   Node shared;
   shared.files.on_network("/var/lib");
+  shared.pending_from_the_start = true;
   Node linked;
   linked.files.directory("/run/kept").link("/var/lib/gpu-prolog", "/run/kept");
   Node theirs;
@@ -99,6 +102,14 @@ TEST_CASE(
   CHECK(linked.report.error->what.find("is a symbolic link") != std::string::npos);
   CHECK(theirs.report.error->what.find("does not belong to root") != std::string::npos);
   CHECK(open.report.error->what.find("can be written by") != std::string::npos);
+}
+
+TEST_CASE("a marker in memory does for a mode that this very run made pending: at the next boot that mode tells") {
+  Node memory;
+  memory.files.in_memory("/var/lib/gpu-prolog");
+  CHECK(memory.run() == 7);
+  CHECK(memory.processes.calls == std::vector<std::string>{"systemctl --no-block reboot"});
+  CHECK(memory.log.has("WARN /var/lib/gpu-prolog/mig-reboot.json would lie on a file system that may not survive"));
 }
 
 TEST_CASE("neither a dry run nor a run with --root asks for a reboot") {
@@ -128,16 +139,23 @@ TEST_CASE("a dry run's machine writes the reboot down and stays up") {
   CHECK(plan.sentences().front().starts_with("would reboot"));
 }
 
-TEST_CASE(
-    "the launch id is the environment's, else the hypervisor's, else what cloud-init left, which may be an image's") {
+TEST_CASE("the launch id is the environment's, else what cloud-init wrote in this boot, else the board's") {
   const std::string dmi = "/sys/class/dmi/id/board_asset_tag";
   const std::string cloud = "/var/lib/cloud/data/instance-id";
   Node told;
   told.files.file(dmi, "i-2\n").file(cloud, "i-3\n");
   CHECK(instance_id(told.context.host) == "i-0123456789abcdef0");
-  World stale;
-  stale.files.file(dmi, "i-2\n").file(cloud, "i-builder\n");
-  CHECK(instance_id(stale.context.host) == "i-2");
+  World fresh;
+  fresh.files.file("/proc/stat", "cpu 1\nbtime 1700000000\n").file(dmi, "i-2\n").file(cloud, "i-3\n");
+  fresh.files.tree[cloud].status.modified_ns = 1'700'000'009'000'000'000;
+  CHECK(instance_id(fresh.context.host) == "i-3");
+  fresh.files.tree[cloud].status.modified_ns = 1'600'000'000'000'000'000;  // an image's builder wrote it
+  CHECK(instance_id(fresh.context.host) == "i-2");
+  fresh.files.tree.erase(dmi);
+  CHECK(instance_id(fresh.context.host) == "i-3");
+  World board;
+  board.files.file(dmi, "i-2\n");
+  CHECK(instance_id(board.context.host) == "i-2");
   World elsewhere;
   elsewhere.files.file(dmi, "Default string\n").file(cloud, "i-3\n");
   CHECK(instance_id(elsewhere.context.host) == "i-3");
