@@ -211,16 +211,13 @@ void check_channel(Context& context, Findings& findings, const std::optional<slu
   }
   const std::string cure =
       "the next exclusive job's prolog repairs it; by hand, as root: `" + imex::channel_cure(files) + "`";
-  if (*fault != imex::channel_missing || known.job_may_run()) {
-    findings.fail(subject, "channel", place + ": " + *fault, cure);
-  } else if (!look.is_gone()) {
-    findings.warn(subject, "channel",
-                  place + ": missing, and " +
-                      (look.runs() ? "a daemon runs that no prolog of gpu-prolog started" : daemon_unknown),
-                  cure);
-  } else {  // /dev is empty after every boot
-    findings.ok(subject, "channel", place + " is not there; the first exclusive job's prolog makes it");
-  }
+  // /dev is empty after every boot. A missing channel is a finding all the same: until somebody makes it, no CUDA
+  // program that is started by hand or outside an exclusive job can use the NVLink domain.
+  const bool before_a_job = *fault == imex::channel_missing && !known.job_may_run() && look.is_gone();
+  findings.fail(subject, "channel",
+                place + ": " + *fault +
+                    (before_a_job ? ", as it is from a boot until the first exclusive job, whose prolog makes it" : ""),
+                cure);
 }
 
 void tell_running_state(const Known& known, const systemd::UnitState& state, Findings& findings) {

@@ -81,21 +81,22 @@ def booted(make_node):
     return node
 
 
-def test_a_node_before_its_first_job_has_no_finding(booted):
-    told = findings(booted, 0)
-    assert {one["result"] for one in told.values()} == {"ok", "skipped"}, told
-    assert told["channel"]["found"] == f"{CHANNEL} is not there; the first exclusive job's prolog makes it"
+def test_before_the_first_job_only_the_channel_is_a_finding_and_it_is_said_that_this_is_usual(booted):
+    told = findings(booted, 1)
+    assert {check for check, one in told.items() if one["result"] not in ("ok", "skipped")} == {"channel"}, told
+    assert_finds(booted, "channel", "fail", f"{CHANNEL}: missing, as it is from a boot until the first exclusive job, whose prolog makes it", "mknod")
+    booted.sh(re.search(r"by hand, as root: `(.*)`", told["channel"]["cure"])[1])
     booted.remove(LIST)
     assert findings(booted, 0)["node list"]["found"] == f"{LIST} is not there; the first exclusive job's prolog makes it"
     booted.write(LIST, OLD_LIST)
     assert_finds(booted, "node list", "warn", f"{LIST} (2 nodes) has none of this host's addresses; no daemon runs with it", "the next exclusive job's prolog writes it anew")
 
 
-def test_a_channel_that_is_missing_while_a_daemon_runs_without_a_job_is_a_warning(booted):
+def test_a_channel_that_is_missing_while_a_daemon_runs_without_a_job_is_a_finding(booted):
     booted.start_unit()
     booted.write(LIST, "10.20.0.1\n")
     booted.sh("systemctl start nvidia-imex")
-    assert_finds(booted, "channel", "warn", f"{CHANNEL}: missing, and a daemon runs that no prolog of gpu-prolog started", "mknod")
+    assert_finds(booted, "channel", "fail", f"{CHANNEL}: missing", "mknod")
 
 
 # -- driver, versions, fabric
