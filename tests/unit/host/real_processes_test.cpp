@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -280,8 +281,17 @@ TEST_CASE(
   const std::string deeper = "setsid sh -c \"echo \\$\\$ > " + folder / "deeper" + "; exec sleep 300\" & ";
   const Exit exit = run(shell(session("rest", deeper) + "sleep 300", 2s));
   CHECK(exit.ending == Exit::Ending::timed_out);
-  CHECK_FALSE(is_there(pid_in(folder / "rest")));
-  CHECK_FALSE(is_there(pid_in(folder / "deeper")));
+  // qemu's user mode refuses PR_SET_CHILD_SUBREAPER: there, as docs/configuration.md has it, they stay.
+  int becomes_ours = 0;
+  const bool sees_orphans = prctl(PR_GET_CHILD_SUBREAPER, &becomes_ours, 0, 0, 0) == 0 && becomes_ours == 1;
+#ifdef __x86_64__
+  REQUIRE(sees_orphans);
+#endif
+  for (const char* name : {"rest", "deeper"}) {
+    const pid_t pid = pid_in(folder / name);
+    CHECK(is_there(pid) != sees_orphans);
+    if (!sees_orphans) kill(pid, SIGKILL);
+  }
   const pid_t meant = pid_in(folder / "meant");
   CHECK(is_there(meant));
   kill(meant, SIGKILL);
