@@ -34,6 +34,12 @@ struct World {
     processes.answer(line, std::move(exit));
     return *this;
   }
+  // The GPU is emptied: compute instances first, then GPU instances, then a look.
+  World& answer_roll_back(const std::string& of, const host::Exit& compute, const host::Exit& rest) {
+    return answer("nvidia-smi mig -i " + of + " -dci", compute)
+        .answer("nvidia-smi mig -i " + of + " -dgi", rest)
+        .answer("nvidia-smi mig -i " + of + " -lgi", rest);
+  }
   long count(const std::string& part) const {
     return std::count_if(processes.calls.begin(), processes.calls.end(),
                          [&](const std::string& call) { return call.find(part) != std::string::npos; });
@@ -398,9 +404,7 @@ TEST_CASE("a GPU that fails in the common call and by itself is rolled back, the
       .answer("nvidia-smi mig -lgi", exited(0, lgi_both))
       .answer("nvidia-smi -L", exited(0, l_both))
       .answer(create_second, refused)
-      .answer("nvidia-smi mig -i " + second_bus + " -dci", exited(6, "No compute instances found: Not Found\n"))
-      .answer("nvidia-smi mig -i " + second_bus + " -dgi", empty)
-      .answer("nvidia-smi mig -i " + second_bus + " -lgi", empty);
+      .answer_roll_back(second_bus, exited(6, "No compute instances found: Not Found\n"), empty);
   const auto built = world.changes.build({building(), second_building()});
   REQUIRE(built);
   CHECK(built->outcomes[0].done);
@@ -415,9 +419,7 @@ TEST_CASE("a GPU that is made again after a common call and still is not right i
       .answer("nvidia-smi mig -lgi", exited(0, lgi_both))
       .answer("nvidia-smi -L", exited(0, l_both))
       .answer(create_second, exited(0, created))
-      .answer("nvidia-smi mig -i " + second_bus + " -dci", exited(6, "No compute instances found: Not Found\n"))
-      .answer("nvidia-smi mig -i " + second_bus + " -dgi", empty)
-      .answer("nvidia-smi mig -i " + second_bus + " -lgi", empty);
+      .answer_roll_back(second_bus, exited(6, "No compute instances found: Not Found\n"), empty);
   const auto built = world.changes.build({building(), second_building()});
   REQUIRE(built);
   CHECK(built->outcomes[0].done);
