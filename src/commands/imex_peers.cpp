@@ -4,7 +4,7 @@
 
 #include "base/ip_literal.h"
 #include "base/text.h"
-#include "host/trusted_tool.h"
+#include "commands/ask_tool.h"
 #include "slurm/ask_scontrol.h"
 #include "slurm/find_scontrol.h"
 
@@ -67,8 +67,7 @@ base::Result<Peers> find_peers(const Context& context, const ImexPrologOptions& 
       continue;
     }
     if (getent.empty()) {
-      auto tool =
-          host::find_tool(host.files, "getent", {site::getent.begin(), site::getent.end()}, host.processes.is_root());
+      auto tool = find_listed_tool(context, "getent", site::getent);
       if (!tool) return tool.error();
       getent = *tool;
     }

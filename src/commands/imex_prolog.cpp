@@ -50,8 +50,11 @@ constexpr int share_of_release_wait = 3;  // of the time left, a third: the star
 // The list that an ending empties, also of a run that failed before it had read where it is.
 std::string nodes_config_of(const Context& context, const Progress& progress) {
   if (progress.daemon_config) return progress.daemon_config->nodes_config;
-  const auto config = imex::read_daemon_config(context.host.files, std::string(site::imex_config));
-  return config ? config->nodes_config : std::string(site::imex_nodes_config);
+  return imex::find_nodes_config(context.host.files);
+}
+
+site::milliseconds since(const Context& context, host::Clock::time_point begin) {
+  return std::chrono::duration_cast<site::milliseconds>(context.host.clock.now() - begin);
 }
 
 int end_skipped(Context& context, const GateAnswer& answer) {
@@ -183,8 +186,7 @@ DomainLimit domain_limit(const Context& context, site::milliseconds budget, cons
   const site::milliseconds own = deadline.limit(budget);
   const auto nohold = nohold_time(conf);
   if (!nohold) return {deadline.within(own), ""};
-  const auto used = std::chrono::duration_cast<site::milliseconds>(context.host.clock.now() - begin);
-  const site::milliseconds left = std::max(nohold->limit - used, site::milliseconds(0));
+  const site::milliseconds left = std::max(nohold->limit - since(context, begin), site::milliseconds(0));
   if (left >= own) return {deadline.within(own), ""};
   return {deadline.within(left), nohold->because};
 }
@@ -199,10 +201,6 @@ base::Result<bool> is_still_ours(Context& context, const Progress& progress, con
     return alive.error();
   }
   return true;
-}
-
-site::milliseconds since(const Context& context, host::Clock::time_point begin) {
-  return std::chrono::duration_cast<site::milliseconds>(context.host.clock.now() - begin);
 }
 
 // The cure of a node map mismatch; under the lock, since an epilog may be about to end the domain. False: not begun.

@@ -2,26 +2,17 @@
 
 #include <cerrno>
 
-#include "host/trusted_tool.h"
+#include "commands/ask_tool.h"
 #include "site/site.h"
 #include "systemd/dry_units.h"
 #include "systemd/systemctl.h"
 
 namespace commands {
 
-namespace {
-
-template <class Names>
-std::vector<std::string> to_strings(const Names& names) {
-  return {names.begin(), names.end()};
-}
-
-}  // namespace
-
 base::Result<std::unique_ptr<systemd::Units>> open_units(const Context& context,
                                                          const std::optional<host::Deadline>& whole) {
   const host::Host& host = context.host;
-  auto systemctl = host::find_tool(host.files, "systemctl", to_strings(site::systemctl), host.processes.is_root());
+  auto systemctl = find_listed_tool(context, "systemctl", site::systemctl);
   if (!systemctl) return systemctl.error();
   auto real =
       std::make_unique<systemd::SystemctlUnits>(*systemctl, host.processes, host.files, host.clock, context.run.log());
@@ -34,7 +25,7 @@ base::Result<std::unique_ptr<systemd::Units>> open_units(const Context& context,
 base::Result<CtlChoice> open_ctl(const Context& context, const imex::DaemonConfig& config) {
   const host::Host& host = context.host;
   CtlChoice choice;
-  auto tool = host::find_tool(host.files, "nvidia-imex-ctl", to_strings(site::imex_ctl), host.processes.is_root());
+  auto tool = find_listed_tool(context, "nvidia-imex-ctl", site::imex_ctl);
   if (!tool && tool.error().os_error != ENOENT) return tool.error();
   if (!config.command_enabled) {
     choice.unusable_because = "IMEX_CMD_ENABLED=0 in " + std::string(site::imex_config);
